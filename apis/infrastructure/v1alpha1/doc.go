@@ -1,0 +1,36 @@
+// Copyright The caplv Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package v1alpha1 holds the API of the infrastructure provider: what a libvirt host is, and what a machine on it looks like.
+//
+// +kubebuilder:object:generate=true
+// +groupName=infrastructure.cluster.x-k8s.io
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+var (
+	// GroupVersion is the group and version of the kinds in this package.
+	GroupVersion = schema.GroupVersion{Group: "infrastructure.cluster.x-k8s.io", Version: "v1alpha1"}
+
+	schemeBuilder = runtime.NewSchemeBuilder(addKnownTypes)
+
+	// AddToScheme makes the kinds of this package known to a scheme.
+	AddToScheme = schemeBuilder.AddToScheme
+)
+
+func addKnownTypes(scheme *runtime.Scheme) error {
+	scheme.AddKnownTypes(GroupVersion,
+		&LibvirtCluster{}, &LibvirtClusterList{},
+		&LibvirtClusterTemplate{}, &LibvirtClusterTemplateList{},
+		&LibvirtHost{}, &LibvirtHostList{},
+		&LibvirtMachine{}, &LibvirtMachineList{},
+		&LibvirtMachineTemplate{}, &LibvirtMachineTemplateList{},
+	)
+	metav1.AddToGroupVersion(scheme, GroupVersion)
+	return nil
+}
