@@ -23,8 +23,6 @@ const (
 	// DataSecretAvailableCondition is true once the data Secret is there.
 	DataSecretAvailableCondition = "DataSecretAvailable"
 
-	// DataSecretAvailableReason: the data Secret is there.
-	DataSecretAvailableReason = "DataSecretAvailable"
 	// WaitingForOwnerReason: no Machine has taken the IgnitionConfig yet.
 	WaitingForOwnerReason = "WaitingForOwner"
 	// WaitingForClusterInfrastructureReason: the Cluster's infrastructure is not provisioned yet.

@@ -13,13 +13,13 @@ const ClusterFinalizer = "libvirtcluster.infrastructure.cluster.x-k8s.io"
 
 // Conditions of a LibvirtCluster.
 const (
+	// EndpointSetCondition is true once the control plane's endpoint is known.
+	EndpointSetCondition = "EndpointSet"
 	// EndpointReachableCondition says whether something answers at the control plane's endpoint. It is for people to look
 	// at, and holds nothing up: the control plane may still have to be built.
 	EndpointReachableCondition = "EndpointReachable"
 
-	// EndpointAnswersReason: a connection to the endpoint was accepted.
-	EndpointAnswersReason = "EndpointAnswers"
-	// EndpointNotSetReason: set spec.controlPlaneEndpoint here or on the Cluster.
+	// EndpointNotSetReason: set spec.controlPlaneEndpoint, here or on the Cluster.
 	EndpointNotSetReason = "EndpointNotSet"
 	// EndpointUnreachableReason: nothing answers at the endpoint; correct it, or start the control plane.
 	EndpointUnreachableReason = "EndpointUnreachable"
@@ -68,7 +68,7 @@ type LibvirtClusterSpec struct {
 // LibvirtClusterStatus is what is there of a cluster's infrastructure.
 // +kubebuilder:validation:MinProperties=1
 type LibvirtClusterStatus struct {
-	// conditions are Ready, EndpointReachable, Deleting and Paused.
+	// conditions are Ready, EndpointSet, EndpointReachable, Deleting and Paused.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -24,8 +24,6 @@ const (
 	// ReachableCondition is true while libvirt on the host answers.
 	ReachableCondition = "Reachable"
 
-	// HostAnswersReason: libvirt answers.
-	HostAnswersReason = "HostAnswers"
 	// SecretNotFoundReason: create the Secret that spec.secretRef names, in the host's namespace.
 	SecretNotFoundReason = "SecretNotFound"
 	// InvalidCredentialsReason: the Secret has no key ssh-privatekey, or what it holds cannot be read; mend the Secret.
