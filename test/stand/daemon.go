@@ -86,7 +86,7 @@ func (d *daemon) await(ctx context.Context) error {
 		return nil
 	}
 	log, _ := os.ReadFile(d.log) // without it the other two still say enough
-	return fmt.Errorf("starting %s: %w", d.name, errors.Join(err, last, fmt.Errorf("%s ends with: %s", d.log, lastLines(log, 5))))
+	return fmt.Errorf("starting %s: %w; last answer: %v; its log ends with: %s", d.name, err, last, lastLines(log, 5))
 }
 
 // stop ends the daemon; sshd together with its open connections. One that does not run is no error.

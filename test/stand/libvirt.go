@@ -100,14 +100,14 @@ func StartLibvirt(ctx context.Context, opts Options) (*Libvirt, error) {
 		return nil, err
 	}
 	// libvirtd makes its socket before it can serve, and virsh waits in between.
-	l.addDaemon(Virtlogd, accepts("unix", "/run/libvirt/virtlogd-sock"))
+	l.addDaemon(Virtlogd, accepts("/run/libvirt/virtlogd-sock"))
 	l.addDaemon(Libvirtd, l.serves)
 	if err := l.addSSH(state); err != nil {
 		return nil, err
 	}
 	for _, d := range l.daemons {
 		if err := d.start(ctx); err != nil {
-			return nil, errors.Join(err, l.Stop(ctx))
+			return nil, errors.Join(err, l.Stop(context.WithoutCancel(ctx)))
 		}
 	}
 	return l, os.WriteFile(filepath.Join(state, "env"), []byte(strings.Join(l.Environ(), "\n")+"\n"), 0o600)
@@ -150,11 +150,11 @@ func (l *Libvirt) serves(ctx context.Context) error {
 	return nil
 }
 
-// accepts returns a check that something listens at an address.
-func accepts(network, address string) func(context.Context) error {
+// accepts returns a check that something listens on a Unix socket.
+func accepts(socket string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var dialer net.Dialer
-		conn, err := dialer.DialContext(ctx, network, address)
+		conn, err := dialer.DialContext(ctx, "unix", socket)
 		if err != nil {
 			return err
 		}

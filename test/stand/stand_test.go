@@ -84,7 +84,7 @@ func TestADomainGoesWithoutATrace(t *testing.T) {
 	begin := time.Now()
 	virsh(t, host, "destroy", "paused") // libvirt waits for the pid to vanish: an unburied QEMU would hang it
 	virsh(t, host, "undefine", "paused", "--nvram")
-	if took := time.Since(begin); took > 5*time.Second {
+	if took := time.Since(begin); took > 20*time.Second {
 		t.Errorf("destroying a paused domain took %s", took)
 	}
 }

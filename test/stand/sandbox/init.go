@@ -102,14 +102,14 @@ func furnishRun() error {
 	if err := mount("tmpfs", "/run", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755"); err != nil {
 		return err
 	}
-	return makeDirs(0o755, "/run/lock", "/run/user", PrivateDir)
+	return makeDirs("/run/lock", "/run/user", PrivateDir)
 }
 
 // furnishSys mounts sysfs anew, because it shows the network devices of the namespace that it was mounted in, and libvirt
 // reads /sys/class/net. The control groups are put back: libvirt and container runtimes look there.
 func furnishSys() error {
 	const groups, aside = "/sys/fs/cgroup", PrivateDir + "/cgroup"
-	if err := makeDirs(0o755, aside); err != nil {
+	if err := makeDirs(aside); err != nil {
 		return err
 	}
 	if err := mount(groups, aside, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
@@ -128,7 +128,7 @@ func furnishSys() error {
 // folder of an overlay must not lie on an overlay itself, as a container's root does.
 func furnishEtc() error {
 	const upper, work = PrivateDir + "/etc/upper", PrivateDir + "/etc/work"
-	if err := makeDirs(0o755, upper, work); err != nil {
+	if err := makeDirs(upper, work); err != nil {
 		return err
 	}
 	if err := mount("overlay", "/etc", "overlay", 0, "lowerdir=/etc,upperdir="+upper+",workdir="+work); err != nil {
@@ -142,7 +142,7 @@ func furnishEtc() error {
 func furnishFolders(state string, folders []string) error {
 	for _, dir := range folders {
 		own := filepath.Join(state, dir)
-		if err := makeDirs(0o755, own, dir); err != nil {
+		if err := makeDirs(own, dir); err != nil {
 			return err
 		}
 		if err := mount(own, dir, "", unix.MS_BIND, ""); err != nil {
@@ -159,8 +159,9 @@ func mount(source, target, kind string, flags uintptr, data string) error {
 	return nil
 }
 
-// makeDirs makes folders and their parents, with a mode that the process mask does not change.
-func makeDirs(mode os.FileMode, paths ...string) error {
+// makeDirs makes folders and their parents, for everybody to enter, whatever the process mask.
+func makeDirs(paths ...string) error {
+	const mode = 0o755
 	for _, path := range paths {
 		if err := os.MkdirAll(path, mode); err != nil {
 			return err

@@ -55,7 +55,7 @@ func dispatch(args []string) (int, error) {
 		if len(args) < 2 || args[0] != "--" {
 			return exitUsage, errors.New("usage: stand run -- COMMAND...")
 		}
-		return run(args[1:])
+		return 0, run(args[1:])
 	case "enter":
 		return enter(args)
 	case "list":
@@ -70,42 +70,22 @@ func dispatch(args []string) (int, error) {
 	}
 }
 
-// run starts the host and runs the command. SIGTERM goes to the command; so does SIGINT, when no terminal sends it.
-func run(command []string) (int, error) {
+// run starts the host and becomes the command, so that signals reach it as if nobody were between.
+func run(command []string) error {
 	stand.Enter()
-	signals := make(chan os.Signal, 8)
-	signal.Notify(signals, unix.SIGINT, unix.SIGTERM)
-	ctx, interrupted := context.WithCancel(context.Background())
-	defer interrupted()
-
+	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
+	defer stop()
 	start := time.Now()
-	started := make(chan struct{})
-	go func() {
-		select {
-		case <-signals:
-			interrupted()
-		case <-started:
-		}
-	}()
 	host, err := stand.StartLibvirt(ctx, stand.Options{})
 	if err != nil {
-		return 0, err
+		return err
 	}
-	close(started)
 	fmt.Fprintf(os.Stderr, "stand: libvirt is up in %s: %s\n", time.Since(start).Round(time.Millisecond), host.URI)
-
-	cmd := exec.Command(command[0], command[1:]...) //nolint:gosec // G204: what the user asked for
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.Env = append(os.Environ(), host.Environ()...)
-	if err := cmd.Start(); err != nil {
-		return 0, err
+	path, err := exec.LookPath(command[0])
+	if err != nil {
+		return err
 	}
-	go func() {
-		for s := range signals {
-			_ = cmd.Process.Signal(s) // it may have ended: then so do we
-		}
-	}()
-	return sandbox.ExitStatus(cmd.Wait())
+	return syscall.Exec(path, command, append(os.Environ(), host.Environ()...)) //nolint:gosec // G204: what the user asked for
 }
 
 // enter replaces this process by the command, in the namespaces of a running sandbox.
