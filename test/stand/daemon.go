@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 // Daemon names a program that the stand runs.
 type Daemon string
 
+// The daemons, in the order in which they start: Virtlogd, Libvirtd, SSHD.
 const (
 	Libvirtd Daemon = "libvirtd"
 	Virtlogd Daemon = "virtlogd"
@@ -86,7 +88,7 @@ func (d *daemon) await(ctx context.Context) error {
 		return nil
 	}
 	log, _ := os.ReadFile(d.log) // without it the other two still say enough
-	return fmt.Errorf("starting %s: %w; last answer: %v; its log ends with: %s", d.name, err, last, lastLines(log, 5))
+	return fmt.Errorf("starting %s: %w; last answer: %w; its log ends with: %s", d.name, err, last, lastLines(log, 5))
 }
 
 // stop ends the daemon; sshd together with its open connections. One that does not run is no error.
@@ -177,14 +179,13 @@ func (l *Libvirt) signal(name Daemon, sig unix.Signal) error {
 // Stop ends the daemons, last started first. Domains live on until they are destroyed or the sandbox ends.
 func (l *Libvirt) Stop(ctx context.Context) error {
 	var errs []error
-	for i := len(l.daemons) - 1; i >= 0; i-- {
-		errs = append(errs, l.daemons[i].stop(ctx))
+	for _, d := range slices.Backward(l.daemons) {
+		errs = append(errs, d.stop(ctx))
 	}
 	return errors.Join(errs...)
 }
 
-func (l *Libvirt) addDaemon(name Daemon, ready func(context.Context) error, args ...string) *daemon {
+func (l *Libvirt) addDaemon(name Daemon, ready func(context.Context) error, args ...string) {
 	d := &daemon{name: name, args: args, log: filepath.Join(l.LogDir, string(name)+".log"), ready: ready}
 	l.daemons = append(l.daemons, d)
-	return d
 }

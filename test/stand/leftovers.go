@@ -53,7 +53,7 @@ func (l *Libvirt) Leftovers(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	var left []string
-	for _, name := range strings.Fields(names) {
+	for name := range strings.FieldsSeq(names) {
 		left = append(left, "domain "+name)
 	}
 	volumes, err := files(l.PoolDir)

@@ -136,7 +136,7 @@ func makeAccount() error {
 	if args[0] == "usermod" {
 		args[1] = "--home"
 	}
-	if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil { //nolint:gosec // G204: constants
+	if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
 		return fmt.Errorf("%s %s: %w: %s", args[0], account, err, lastLines(out, 3))
 	}
 	return nil

@@ -84,8 +84,7 @@ func TestTheAccountReachesNothingElse(t *testing.T) {
 // wantRefused tells a server that says no from a connection that broke.
 func wantRefused(t *testing.T, what string, err error) {
 	t.Helper()
-	var refused *ssh.OpenChannelError
-	if !errors.As(err, &refused) {
+	if _, refused := errors.AsType[*ssh.OpenChannelError](err); !refused {
 		t.Errorf("%s: got %v, want it refused", what, err)
 	}
 }

@@ -154,7 +154,7 @@ func TestAnAddedImageIsAVolume(t *testing.T) {
 
 func virsh(t *testing.T, host *stand.Libvirt, args ...string) string {
 	t.Helper()
-	out, err := host.Virsh(context.Background(), args...) // also in cleanups, when the test's context has ended
+	out, err := host.Virsh(context.WithoutCancel(t.Context()), args...) // also in cleanups, when the test's context has ended
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +163,7 @@ func virsh(t *testing.T, host *stand.Libvirt, args ...string) string {
 
 func leftovers(t *testing.T, host *stand.Libvirt) string {
 	t.Helper()
-	left, err := host.Leftovers(context.Background())
+	left, err := host.Leftovers(context.WithoutCancel(t.Context()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -88,7 +88,7 @@ func furnish(state string, folders []string) error {
 		func() error { return unix.Sethostname([]byte(Hostname)) },
 		loopbackUp,
 		func() error { return os.Setenv("PATH", os.Getenv("PATH")+":/usr/sbin:/sbin") },
-		func() error { return os.WriteFile(markerFile, []byte(state+"\n"), 0o600) }, // last: now we are inside
+		func() error { return os.WriteFile(markerFile, []byte(state+"\n"), 0o600) }, //nolint:gosec // G703: last, now we are inside
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {
@@ -163,10 +163,10 @@ func mount(source, target, kind string, flags uintptr, data string) error {
 func makeDirs(paths ...string) error {
 	const mode = 0o755
 	for _, path := range paths {
-		if err := os.MkdirAll(path, mode); err != nil {
+		if err := os.MkdirAll(path, mode); err != nil { //nolint:gosec // G703: below the state folder that we made
 			return err
 		}
-		if err := os.Chmod(path, mode); err != nil {
+		if err := os.Chmod(path, mode); err != nil { //nolint:gosec // G703: the same
 			return err
 		}
 	}

@@ -24,11 +24,11 @@ import (
 
 const usage = `stand runs commands beside a libvirt host of their own. The machine's own libvirt is not touched.
 
-  stand run -- COMMAND...                start libvirtd and sshd in a new sandbox, run COMMAND in it, take all of it down
-  stand enter [NAME|PID] -- COMMAND...   run COMMAND in a sandbox that runs already
-  stand list                             the sandboxes that run: name and pid of their init
-  stand doctor                           what the stand needs, and what of it is missing
-  stand install                          install what is missing (as root, on Debian)
+  stand run -- COMMAND                start libvirtd and sshd in a new sandbox, run COMMAND in it, take all of it down
+  stand enter [NAME|PID] -- COMMAND   run COMMAND in a sandbox that runs already
+  stand list                          the sandboxes that run: name and pid of their init
+  stand doctor                        what the stand needs, and what of it is missing
+  stand install                       install what is missing (as root, on Debian)
 
 COMMAND finds LIBVIRT_DEFAULT_URI and CAPLV_STAND_{URI,KEY_FILE,KNOWN_HOSTS_FILE,FINGERPRINT,POOL_DIR,DOMAIN_TYPE}
 in its environment. CAPLV_STAND_KEEP=1 keeps logs and disks in .cache/stand until the next start.
@@ -53,7 +53,7 @@ func dispatch(args []string) (int, error) {
 	switch verb {
 	case "run":
 		if len(args) < 2 || args[0] != "--" {
-			return exitUsage, errors.New("usage: stand run -- COMMAND...")
+			return exitUsage, errors.New("usage: stand run -- COMMAND")
 		}
 		return 0, run(args[1:])
 	case "enter":
@@ -95,7 +95,7 @@ func enter(args []string) (int, error) {
 		name, args = args[0], args[1:]
 	}
 	if len(args) < 2 || args[0] != "--" {
-		return exitUsage, errors.New("usage: stand enter [NAME|PID] -- COMMAND...")
+		return exitUsage, errors.New("usage: stand enter [NAME|PID] -- COMMAND")
 	}
 	target, err := find(name)
 	if err != nil {

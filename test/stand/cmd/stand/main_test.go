@@ -148,7 +148,7 @@ func command(args ...string) *exec.Cmd {
 // asNobody makes cmd run without root, from a copy that everybody may execute.
 func asNobody(t *testing.T, cmd *exec.Cmd) *exec.Cmd {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "stand")
+	dir, err := os.MkdirTemp("", "stand") //nolint:usetesting // the parent of TempDir is closed to other accounts
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,10 +158,10 @@ func asNobody(t *testing.T, cmd *exec.Cmd) *exec.Cmd {
 		t.Fatal(err)
 	}
 	cmd.Path, cmd.Dir = filepath.Join(dir, "stand"), "/"
-	if err := os.WriteFile(cmd.Path, binary, 0o755); err != nil { //nolint:gosec // G306: to be executed by another account
+	if err := os.WriteFile(cmd.Path, binary, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // G302: the same
+	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
