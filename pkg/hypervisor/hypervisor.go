@@ -15,7 +15,7 @@ import (
 // Connector keeps at most one shared connection per host.
 type Connector interface {
 	// Connect returns the connection to the target, and dials when there is none, or when the target's URI or credentials
-	// differ from those of the connection that is there. A host that refused to answer is not dialled again before its
+	// differ from those of the connection that is there. A host that refused to answer is not dialed again before its
 	// back-off is over: until then the same error is returned at once. The error is a [*ConnectError].
 	Connect(ctx context.Context, target Target) (Host, error)
 

@@ -12,6 +12,8 @@ import (
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=ignitionconfigtemplates,scope=Namespaced,categories=cluster-api
+// +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1alpha1"
+// +kubebuilder:metadata:labels="clusterctl.cluster.x-k8s.io="
 // +kubebuilder:storageversion
 // +kubebuilder:printcolumn:name="Source",type="string",JSONPath=".spec.template.spec.secretRef.name",description="Secret that the config comes from"
 // +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp"

@@ -35,6 +35,8 @@ const (
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=libvirtclusters,scope=Namespaced,categories=cluster-api
+// +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1alpha1"
+// +kubebuilder:metadata:labels="clusterctl.cluster.x-k8s.io="
 // +kubebuilder:storageversion
 // +kubebuilder:printcolumn:name="Cluster",type="string",JSONPath=".metadata.labels['cluster\\.x-k8s\\.io/cluster-name']",description="Cluster it belongs to"
 // +kubebuilder:printcolumn:name="Provisioned",type="boolean",JSONPath=".status.initialization.provisioned",description="Whether machines can be made"
@@ -50,7 +52,7 @@ type LibvirtCluster struct {
 	metav1.ObjectMeta `json:"metadata,omitempty,omitzero"`
 
 	// spec is what is wanted.
-	// +required
+	// +optional
 	Spec LibvirtClusterSpec `json:"spec,omitempty,omitzero"`
 
 	// status is what is there.

@@ -12,6 +12,8 @@ import (
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=libvirtclustertemplates,scope=Namespaced,categories=cluster-api
+// +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1alpha1"
+// +kubebuilder:metadata:labels="clusterctl.cluster.x-k8s.io="
 // +kubebuilder:storageversion
 // +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp"
 type LibvirtClusterTemplate struct {

@@ -51,6 +51,8 @@ const (
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=libvirthosts,scope=Namespaced,categories=cluster-api
+// +kubebuilder:metadata:labels="clusterctl.cluster.x-k8s.io="
+// +kubebuilder:metadata:labels="clusterctl.cluster.x-k8s.io/move-hierarchy="
 // +kubebuilder:storageversion
 // +kubebuilder:printcolumn:name="VCPUs",type="integer",JSONPath=".status.capacity.vcpus",description="Logical processors"
 // +kubebuilder:printcolumn:name="Memory (MB)",type="integer",JSONPath=".status.capacity.memoryMB",description="Memory in MiB"
@@ -241,9 +243,9 @@ type StoragePoolStatus struct {
 type StoragePoolState string
 
 const (
-	// StoragePoolActive: the pool can be used.
+	// StoragePoolActive says: the pool can be used.
 	StoragePoolActive StoragePoolState = "Active"
-	// StoragePoolInactive: the pool is defined and not started. It is started when a machine needs it.
+	// StoragePoolInactive says: the pool is defined and not started. It is started when a machine needs it.
 	StoragePoolInactive StoragePoolState = "Inactive"
 )
 

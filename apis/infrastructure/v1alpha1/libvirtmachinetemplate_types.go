@@ -14,6 +14,8 @@ import (
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=libvirtmachinetemplates,scope=Namespaced,categories=cluster-api
+// +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1alpha1"
+// +kubebuilder:metadata:labels="clusterctl.cluster.x-k8s.io="
 // +kubebuilder:storageversion
 // +kubebuilder:printcolumn:name="VCPUs",type="integer",JSONPath=".spec.template.spec.domain.vcpus",description="Virtual processors"
 // +kubebuilder:printcolumn:name="Memory (MB)",type="integer",JSONPath=".spec.template.spec.domain.memoryMB",description="Memory in MiB"

@@ -67,6 +67,8 @@ const (
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=scheduledmachines,scope=Namespaced,shortName=sm,categories=cluster-api
+// +kubebuilder:metadata:labels="clusterctl.cluster.x-k8s.io="
+// +kubebuilder:metadata:labels="clusterctl.cluster.x-k8s.io/move-hierarchy="
 // +kubebuilder:storageversion
 // +kubebuilder:printcolumn:name="Phase",type="string",JSONPath=".status.phase",description="What it does"
 // +kubebuilder:printcolumn:name="Scheduled",type="string",JSONPath=".status.conditions[?(@.type=='Scheduled')].reason",description="Why the machine is wanted, or not"
@@ -300,19 +302,19 @@ type ObjectNameReference struct {
 type Phase string
 
 const (
-	// PhasePending: the machine is wanted, and nothing of it is there yet.
+	// PhasePending says: the machine is wanted, and nothing of it is there yet.
 	PhasePending Phase = "Pending"
-	// PhaseProvisioning: the machine is being made.
+	// PhaseProvisioning says: the machine is being made.
 	PhaseProvisioning Phase = "Provisioning"
-	// PhaseActive: the machine is there and its Node is Ready.
+	// PhaseActive says: the machine is there and its Node is Ready.
 	PhaseActive Phase = "Active"
-	// PhaseShuttingDown: the machine is being removed.
+	// PhaseShuttingDown says: the machine is being removed.
 	PhaseShuttingDown Phase = "ShuttingDown"
-	// PhaseInactive: the machine is gone until the next window opens.
+	// PhaseInactive says: the machine is gone until the next window opens.
 	PhaseInactive Phase = "Inactive"
-	// PhaseDisabled: the machine is gone, and stays so while spec.schedule.enabled is false.
+	// PhaseDisabled says: the machine is gone, and stays so while spec.schedule.enabled is false.
 	PhaseDisabled Phase = "Disabled"
-	// PhaseTerminated: the machine is gone, and stays so while spec.killSwitch is true.
+	// PhaseTerminated says: the machine is gone, and stays so while spec.killSwitch is true.
 	PhaseTerminated Phase = "Terminated"
 )
 

@@ -36,7 +36,7 @@ func (c *Controller) ensureDataSecret(ctx context.Context, s *scope) error {
 		}
 	}
 	s.Status.DataSecretName = s.Name
-	s.Status.Initialization.DataSecretCreated = ptr.To(true)
+	s.Status.Initialization.DataSecretCreated = new(true)
 	return nil
 }
 

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/cluster-api/util/annotations"
@@ -83,21 +82,15 @@ func (c *Controller) SetupWithManager(ctx context.Context, mgr ctrl.Manager, wat
 
 // Reconcile brings a LibvirtCluster closer to what is wanted.
 func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Result, err error) {
-	lc := &infrav1.LibvirtCluster{}
-	if err := c.client.Get(ctx, req.NamespacedName, lc); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+	s, err := c.load(ctx, req.NamespacedName)
+	if err != nil || s.unattended() {
+		return ctrl.Result{}, err
 	}
-	if annotations.IsExternallyManaged(lc) {
-		return ctrl.Result{}, nil
-	}
-	cluster, err := util.GetOwnerCluster(ctx, c.client, lc.ObjectMeta)
-	if client.IgnoreNotFound(err) != nil || (cluster == nil && lc.DeletionTimestamp.IsZero()) {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
-	}
+	lc := s.LibvirtCluster
 	if added, err := finalizers.EnsureFinalizer(ctx, c.client, lc, infrav1.ClusterFinalizer); added || err != nil {
 		return ctrl.Result{}, err
 	}
-	if isPaused, requeue, err := paused.EnsurePausedCondition(ctx, c.client, cluster, lc); isPaused || requeue || err != nil {
+	if isPaused, requeue, err := paused.EnsurePausedCondition(ctx, c.client, s.cluster, lc); isPaused || requeue || err != nil {
 		return ctrl.Result{}, err
 	}
 	helper, err := patch.NewHelper(lc, c.client)
@@ -108,7 +101,6 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 		err = errors.Join(err, steps.Summarize(lc, infrav1.EndpointSetCondition), helper.Patch(ctx, lc))
 	}()
 
-	s := &scope{LibvirtCluster: lc, cluster: cluster}
 	if !lc.DeletionTimestamp.IsZero() {
 		return steps.Run(ctx, s, steps.Step[*scope]{Do: c.remove})
 	}
@@ -116,6 +108,23 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 		steps.Step[*scope]{Condition: infrav1.EndpointSetCondition, Do: c.ensureEndpoint},
 		steps.Step[*scope]{Condition: infrav1.EndpointReachableCondition, Do: c.probeEndpoint},
 	)
+}
+
+// load finds the LibvirtCluster and the Cluster that owns it. Each may be missing.
+func (c *Controller) load(ctx context.Context, key client.ObjectKey) (*scope, error) {
+	s := &scope{LibvirtCluster: &infrav1.LibvirtCluster{}}
+	if err := c.client.Get(ctx, key, s.LibvirtCluster); err != nil {
+		return &scope{}, client.IgnoreNotFound(err)
+	}
+	var err error
+	s.cluster, err = util.GetOwnerCluster(ctx, c.client, s.ObjectMeta)
+	return s, client.IgnoreNotFound(err)
+}
+
+// unattended says that there is nothing to do for us: the object is gone, somebody else manages it, or no Cluster took it yet.
+func (s *scope) unattended() bool {
+	return s.LibvirtCluster == nil || annotations.IsExternallyManaged(s) ||
+		(s.cluster == nil && s.DeletionTimestamp.IsZero())
 }
 
 // ensureEndpoint takes the endpoint from the Cluster where the user set it there.
@@ -129,7 +138,7 @@ func (c *Controller) ensureEndpoint(_ context.Context, s *scope) error {
 			Message: "Set host and port of spec.controlPlaneEndpoint, here or on the Cluster",
 		}
 	}
-	s.Status.Initialization.Provisioned = ptr.To(true)
+	s.Status.Initialization.Provisioned = new(true)
 	return nil
 }
 

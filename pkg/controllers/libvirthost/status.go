@@ -4,8 +4,6 @@
 package libvirthost
 
 import (
-	"k8s.io/utils/ptr"
-
 	infrav1 "github.com/finos/caplv/apis/infrastructure/v1alpha1"
 	"github.com/finos/caplv/pkg/hypervisor"
 )
@@ -24,7 +22,7 @@ func show(h *infrav1.LibvirtHost, info hypervisor.Info) {
 	s.Architecture = info.Architecture
 	s.LibvirtVersion, s.HypervisorVersion = info.LibvirtVersion, info.HypervisorVersion
 	s.Capacity = infrav1.HostResources{VCPUs: info.VCPUs, MemoryMB: info.MemoryMiB}
-	s.FreeMemoryMB = ptr.To(info.FreeMemoryMiB / freeMemoryStepMiB * freeMemoryStepMiB)
+	s.FreeMemoryMB = new(info.FreeMemoryMiB / freeMemoryStepMiB * freeMemoryStepMiB)
 	s.VirtType = infrav1.VirtTypeQEMU
 	if info.KVM {
 		s.VirtType = infrav1.VirtTypeKVM
@@ -42,7 +40,7 @@ func poolStatus(pool hypervisor.Pool) infrav1.StoragePoolStatus {
 	return infrav1.StoragePoolStatus{
 		Name:        pool.Name,
 		State:       infrav1.StoragePoolActive,
-		CapacityGB:  ptr.To(pool.CapacityBytes / bytesPerGiB),
-		AvailableGB: ptr.To(pool.AvailableBytes / bytesPerGiB),
+		CapacityGB:  new(pool.CapacityBytes / bytesPerGiB),
+		AvailableGB: new(pool.AvailableBytes / bytesPerGiB),
 	}
 }

@@ -1,0 +1,89 @@
+// Copyright The caplv Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+// bootTimeout is how long a guest may take to boot on a busy machine that has to emulate it.
+const bootTimeout = 6 * time.Minute
+
+// Guest is a running machine, looked at through its guest agent: no network is needed, and nothing in it is ours.
+type Guest struct {
+	world *World
+	uuid  string
+}
+
+// Guest waits until the domain's agent answers.
+func (w *World) Guest(ctx context.Context, uuid string) (*Guest, error) {
+	g := &Guest{world: w, uuid: uuid}
+	err := wait.PollUntilContextTimeout(ctx, time.Second, bootTimeout, true, func(ctx context.Context) (bool, error) {
+		return g.agent(ctx, "guest-ping", nil, nil) == nil, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("the guest agent of %s does not answer: %w", uuid, err)
+	}
+	return g, nil
+}
+
+// Run runs a command in the guest, and returns what it printed.
+func (g *Guest) Run(ctx context.Context, command ...string) (string, error) {
+	var started struct {
+		PID int `json:"pid"`
+	}
+	err := g.agent(ctx, "guest-exec", map[string]any{
+		"path": command[0], "arg": command[1:], "capture-output": true,
+	}, &started)
+	if err != nil {
+		return "", err
+	}
+	var ended struct {
+		Exited   bool   `json:"exited"`
+		ExitCode int    `json:"exitcode"`
+		Out      string `json:"out-data"`
+		Err      string `json:"err-data"`
+	}
+	err = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		return ended.Exited, g.agent(ctx, "guest-exec-status", map[string]any{"pid": started.PID}, &ended)
+	})
+	if err != nil {
+		return "", err
+	}
+	out, err := base64.StdEncoding.DecodeString(ended.Out)
+	if ended.ExitCode != 0 {
+		stderr, _ := base64.StdEncoding.DecodeString(ended.Err)
+		return string(out), fmt.Errorf("%v in the guest: exit status %d: %s", command, ended.ExitCode, stderr)
+	}
+	return string(out), err
+}
+
+// File reads a file in the guest.
+func (g *Guest) File(ctx context.Context, path string) (string, error) {
+	return g.Run(ctx, "/bin/cat", path)
+}
+
+func (g *Guest) agent(ctx context.Context, command string, arguments map[string]any, answer any) error {
+	request := map[string]any{"execute": command}
+	if arguments != nil {
+		request["arguments"] = arguments
+	}
+	text, err := json.Marshal(request)
+	if err != nil {
+		return err
+	}
+	out, err := g.world.Host.Virsh(ctx, "qemu-agent-command", g.uuid, string(text))
+	if err != nil || answer == nil {
+		return err
+	}
+	return json.Unmarshal([]byte(out), &struct {
+		Return any `json:"return"`
+	}{answer})
+}

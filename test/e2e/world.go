@@ -1,0 +1,190 @@
+// Copyright The caplv Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package e2e is the whole product at work: a real control plane with Cluster API, a real libvirt host, our three programs
+// with the rights that their manifests give them, and a guest that boots.
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	bootstrapv1 "github.com/finos/caplv/apis/bootstrap/v1alpha1"
+	infrav1 "github.com/finos/caplv/apis/infrastructure/v1alpha1"
+	schedulingv1 "github.com/finos/caplv/apis/scheduling/v1alpha1"
+	"github.com/finos/caplv/test/controlplane"
+	"github.com/finos/caplv/test/stand"
+	"github.com/finos/caplv/test/stand/sandbox"
+)
+
+const (
+	// apiServerName is the host of the control plane's endpoint in the sample, and apiServerPort its port.
+	apiServerName = "api.spot.labdroid.net"
+	apiServerPort = 6443
+
+	// baseImage is the image that the sample asks for. Ours stands in for it.
+	baseImage = "rhcos-qemu.x86_64.qcow2"
+)
+
+// components are our programs, and the folders and service accounts that they are deployed with.
+var components = []struct{ program, manifests, namespace string }{
+	{"caplv", "infrastructure", "caplv-system"},
+	{"ignition-bootstrap", "bootstrap", "ignition-bootstrap-system"},
+	{"scheduler", "scheduler", "fivespot-system"},
+}
+
+// World is the product and all that it works with. It lives in a sandbox, and ends with it.
+type World struct {
+	Host         *stand.Libvirt
+	ControlPlane *controlplane.ControlPlane
+	// Client has all rights.
+	Client client.Client
+	// Programs are ours, by name.
+	Programs map[string]*Program
+	// Dir holds logs.
+	Dir string
+
+	root string // of the repository
+}
+
+// Start brings the world up. Call it inside a sandbox.
+func Start(ctx context.Context, progress *Progress) (_ *World, err error) {
+	w := &World{Programs: map[string]*Program{}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, w.Stop(context.WithoutCancel(ctx)))
+		}
+	}()
+	if w.root, err = repository(); err != nil {
+		return nil, err
+	}
+	state, err := sandbox.StateDir()
+	if err != nil {
+		return nil, err
+	}
+	w.Dir = filepath.Join(state, "programs")
+	if err := os.MkdirAll(w.Dir, 0o700); err != nil {
+		return nil, err
+	}
+	for _, step := range []struct {
+		text string
+		do   func(context.Context) error
+	}{
+		{"libvirt host up", w.startHost},
+		{"guest image in the pool", w.addImage},
+		{"control plane up", w.startControlPlane},
+		{"Cluster API up", func(ctx context.Context) error { return w.ControlPlane.InstallCAPI(ctx) }},
+		{"our manifests applied", w.applyManifests},
+		{"our three programs up", w.startPrograms},
+	} {
+		if err := progress.Step(step.text, func() error { return step.do(ctx) }); err != nil {
+			return nil, err
+		}
+	}
+	return w, nil
+}
+
+// Stop ends what Start began. What is forgotten ends with the sandbox.
+func (w *World) Stop(ctx context.Context) error {
+	var errs []error
+	for _, p := range w.Programs {
+		errs = append(errs, p.Kill())
+	}
+	if w.ControlPlane != nil {
+		errs = append(errs, w.ControlPlane.Stop())
+	}
+	if w.Host != nil {
+		errs = append(errs, w.Host.Stop(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+func (w *World) startHost(ctx context.Context) (err error) {
+	w.Host, err = stand.StartLibvirt(ctx, stand.Options{})
+	return err
+}
+
+// addImage puts the guest's image into the pool under the name that the sample asks for.
+func (w *World) addImage(ctx context.Context) error {
+	image, err := filepath.EvalSymlinks(filepath.Join(w.root, ".cache", "guest", "guest.qcow2"))
+	if err != nil {
+		return fmt.Errorf("make guest-image first: %w", err)
+	}
+	named := filepath.Join(w.Dir, baseImage)
+	if err := os.Symlink(image, named); err != nil {
+		return err
+	}
+	_, err = w.Host.AddImage(ctx, named)
+	return err
+}
+
+// startControlPlane serves where the sample says that the API server is.
+func (w *World) startControlPlane(ctx context.Context) (err error) {
+	hosts, err := os.OpenFile("/etc/hosts", os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(hosts, "%s %s\n", stand.BridgeAddress, apiServerName)
+	if err := errors.Join(err, hosts.Close()); err != nil {
+		return err
+	}
+	w.ControlPlane, err = controlplane.Start(ctx, controlplane.Options{
+		BindAddress: "0.0.0.0", Port: apiServerPort, Hosts: []string{apiServerName},
+	})
+	if err != nil {
+		return err
+	}
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, clusterv1.AddToScheme,
+		infrav1.AddToScheme, bootstrapv1.AddToScheme, schedulingv1.AddToScheme,
+	} {
+		if err := add(scheme); err != nil {
+			return err
+		}
+	}
+	w.Client, err = client.New(w.ControlPlane.Config(), client.Options{Scheme: scheme})
+	return err
+}
+
+func (w *World) startPrograms(ctx context.Context) error {
+	for _, c := range components {
+		account := controlplane.ServiceAccount(c.namespace, c.program+"-manager")
+		kubeconfig, err := w.ControlPlane.KubeconfigFor(account)
+		if err != nil {
+			return err
+		}
+		p, err := newProgram(c.program, filepath.Join(w.root, "bin"), kubeconfig, w.Dir)
+		if err != nil {
+			return err
+		}
+		w.Programs[c.program] = p
+		if err := p.Start(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// repository is the folder of go.mod, from here or from a folder below it.
+func repository() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for ; dir != "/"; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+	}
+	return "", errors.New("run this inside the repository")
+}
