@@ -250,7 +250,7 @@ func (c *ControlPlane) Stop() error {
 	return c.stopErr
 }
 
-// Kubectl is the path of a kubectl of the API server's version.
+// Kubectl is the path of a kubectl of the API server's version. It writes to the home folder, unless KUBECACHEDIR is set.
 func (c *ControlPlane) Kubectl() string { return c.binaries.Path("kubectl") }
 
 // Config is the administrator's, without a limit on requests.

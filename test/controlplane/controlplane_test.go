@@ -156,6 +156,7 @@ func oldVersionIsConverted(t *testing.T, admin client.Client) {
 func kubectlMatches(t *testing.T, c *controlplane.ControlPlane) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), c.Kubectl(), "--kubeconfig", c.Kubeconfig, "version")
+	cmd.Env = append(os.Environ(), "KUBECACHEDIR="+c.Dir) // else it writes to the home folder
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
