@@ -54,7 +54,8 @@ type Volumes interface {
 	// The error wraps [ErrNotFound] when there is none.
 	Volume(ctx context.Context, pool, name string) (Volume, error)
 
-	// ListVolumes returns all volumes of a pool, ordered by name.
+	// ListVolumes returns all volumes of a pool, ordered by name. It refreshes the pool first, so that files which others put
+	// there are among them.
 	ListVolumes(ctx context.Context, pool string) ([]Volume, error)
 
 	// CreateOverlay creates the qcow2 volume pool/name of at least sizeBytes, and never smaller than base, which it reads

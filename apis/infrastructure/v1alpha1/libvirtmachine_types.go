@@ -34,8 +34,8 @@ const (
 	HostNotFoundReason = "HostNotFound"
 	// WaitingForHostReason: the host is not reachable; its own conditions say why.
 	WaitingForHostReason = "WaitingForHost"
-	// HostBusyDeletingReason: the host is being deleted, and takes no new machine.
-	HostBusyDeletingReason = "HostDeleting"
+	// HostDeletingReason: the host is being deleted, and takes no new machine.
+	HostDeletingReason = "HostDeleting"
 	// StoragePoolNotFoundReason: define the storage pool on the host. It is looked for again every minute.
 	StoragePoolNotFoundReason = "StoragePoolNotFound"
 	// BaseImageNotFoundReason: put the image into the storage pool. It is looked for again every minute.
