@@ -28,8 +28,6 @@ const (
 	// NodeReadyCondition is true while the machine's Node is Ready.
 	NodeReadyCondition = "NodeReady"
 
-	// ScheduleUnderstoodReason: the schedule can be understood.
-	ScheduleUnderstoodReason = "ScheduleUnderstood"
 	// InvalidScheduleReason: correct spec.schedule; the message says where it goes wrong. What is there stays as it is.
 	InvalidScheduleReason = "InvalidSchedule"
 	// WindowOpenReason: the schedule is on.
@@ -40,24 +38,20 @@ const (
 	DisabledReason = "Disabled"
 	// KillSwitchReason: spec.killSwitch is true. Set it to false to go back to the schedule.
 	KillSwitchReason = "KillSwitch"
+	// DeletingReason: the ScheduledMachine is being deleted, and its machine with it.
+	DeletingReason = "Deleting"
 	// ClusterNotFoundReason: create the Cluster that spec.clusterName names, in the same namespace.
 	ClusterNotFoundReason = "ClusterNotFound"
 	// ClusterDeletingReason: the Cluster is being deleted, and takes its machines with it.
 	ClusterDeletingReason = "ClusterDeleting"
-	// MachineProvisionedReason: the machine is there.
-	MachineProvisionedReason = "MachineProvisioned"
 	// WaitingForMachineReason: the machine is being made; the message is the Machine's own.
 	WaitingForMachineReason = "WaitingForMachine"
 	// RemovingMachineReason: the machine is being removed; the message says what is waited for.
 	RemovingMachineReason = "RemovingMachine"
-	// NoMachineReason: there is no machine, as there should be none.
-	NoMachineReason = "NoMachine"
 	// NameTakenReason: an object with the ScheduledMachine's name exists and is not ours; rename one of them.
 	NameTakenReason = "NameTaken"
 	// CreationRefusedReason: the API server refused an object that was to be made; the message says which and why.
 	CreationRefusedReason = "CreationRefused"
-	// NodeIsReadyReason: the Node is Ready.
-	NodeIsReadyReason = "NodeIsReady"
 	// WaitingForNodeReason: the machine runs, and its Node has not joined or is not Ready yet.
 	WaitingForNodeReason = "WaitingForNode"
 )
@@ -146,7 +140,8 @@ type ScheduledMachineSpec struct {
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(s|m|h))+$`
 	NodeDrainTimeout *metav1.Duration `json:"nodeDrainTimeout,omitempty"`
 
-	// killSwitch removes the machine at once, without a drain, for as long as it is true. It is the emergency stop.
+	// killSwitch removes the machine at once, without a drain, and keeps it away for as long as it is true. It is the emergency
+	// stop, and works while the ScheduledMachine is paused or its schedule cannot be understood.
 	// +optional
 	KillSwitch bool `json:"killSwitch,omitempty"`
 }
