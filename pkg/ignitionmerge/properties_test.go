@@ -1,0 +1,195 @@
+// Copyright The caplv Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ignitionmerge
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func worker(name string) Overlay {
+	return Overlay{
+		Hostname: name, ProviderID: "libvirt://laptop/6f1d2c3b-4a59-4b6c-8d7e-0f1a2b3c4d5e",
+		NICs: []NIC{{Interface: "enp1s0", Addresses: []string{"192.0.2.10/24"}, Gateways: []string{"192.0.2.1"}}},
+	}
+}
+
+func merge(tb testing.TB, shared []byte, o Overlay) Result {
+	tb.Helper()
+	result, err := Merge(shared, o)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return result
+}
+
+// mergeable are the stored configs that can be merged, by name.
+func mergeable(t *testing.T) map[string][]byte {
+	t.Helper()
+	folders, err := os.ReadDir("testdata/cases")
+	if err != nil {
+		t.Fatal(err)
+	}
+	configs := map[string][]byte{"large": largeConfig(t, 8)}
+	for _, folder := range folders {
+		if strings.HasPrefix(folder.Name(), "large") {
+			continue // it takes its time
+		}
+		shared := readInput(t, folder.Name())
+		if _, err := Merge(shared, worker("w1")); err == nil {
+			configs[folder.Name()] = shared
+		}
+	}
+	return configs
+}
+
+func TestMergingAgainChangesNothing(t *testing.T) {
+	for name, shared := range mergeable(t) {
+		t.Run(name, func(t *testing.T) {
+			once := merge(t, shared, worker("w1"))
+			twice := merge(t, once.Config, worker("w1"))
+			if diff := cmp.Diff(effectiveFiles(t, once.Config), effectiveFiles(t, twice.Config)); diff != "" {
+				t.Errorf("files (-once +twice):\n%s", diff)
+			}
+			if once.Version != twice.Version {
+				t.Errorf("version %s became %s", once.Version, twice.Version)
+			}
+		})
+	}
+}
+
+func TestMachinesShareNothingAndLeaveTheirSourceAlone(t *testing.T) {
+	for name, shared := range mergeable(t) {
+		t.Run(name, func(t *testing.T) {
+			before := bytes.Clone(shared)
+			first := merge(t, shared, worker("w1"))
+			copied := bytes.Clone(first.Config)
+			merge(t, shared, worker("w2"))
+			if !bytes.Equal(shared, before) {
+				t.Error("the shared config was changed")
+			}
+			if !bytes.Equal(first.Config, copied) {
+				t.Error("the second machine changed the first one's config")
+			}
+			if again := merge(t, shared, worker("w1")); !bytes.Equal(again.Config, copied) {
+				t.Error("the same input gave other bytes")
+			}
+		})
+	}
+}
+
+func TestNothingElseChanges(t *testing.T) {
+	for name, shared := range mergeable(t) {
+		t.Run(name, func(t *testing.T) {
+			plain, err := Normalize(shared)
+			if err != nil {
+				t.Fatal(err)
+			}
+			before, after := effectiveFiles(t, plain.Config), effectiveFiles(t, merge(t, shared, worker("w1")).Config)
+			for path, file := range before {
+				ours := []string{hostnamePath, kubeletDropInDir + "/" + providerIDDropIn, keyfilePath("enp1s0")}
+				if slices.Contains(ours, path) {
+					continue
+				}
+				if diff := cmp.Diff(file, after[path]); diff != "" {
+					t.Errorf("%s (-before +after):\n%s", path, diff)
+				}
+			}
+			untouched := func(config []byte) map[string]any {
+				tree := decode(t, config)
+				delete(tree, "storage")
+				delete(tree, "systemd")
+				if ignition := object(tree, "ignition"); ignition != nil {
+					delete(ignition, "config")
+				}
+				return tree
+			}
+			if len(plain.Config) > wrapThreshold/2 {
+				return // it is inside a wrapper
+			}
+			if diff := cmp.Diff(untouched(plain.Config), untouched(merge(t, shared, worker("w1")).Config)); diff != "" {
+				t.Errorf("outside files and units (-before +after):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestLargeConfigsAreWrapped(t *testing.T) {
+	shared := largeConfig(t, 43)
+	result := merge(t, shared, worker("w1"))
+	if len(result.Config)*10 > len(shared) {
+		t.Errorf("%d bytes became %d", len(shared), len(result.Config))
+	}
+	if n := len(effectiveFiles(t, result.Config)); n != 403 {
+		t.Errorf("a guest sees %d files, want 403", n)
+	}
+	zipped := merge(t, zip(t, shared), worker("w1"))
+	if !bytes.Equal(zipped.Config, result.Config) {
+		t.Error("the same config, gzipped, gave another result")
+	}
+}
+
+func TestWhatUnpacksToTooMuchIsRefused(t *testing.T) {
+	_, err := Merge(zip(t, make([]byte, 64<<20)), worker("w1"))
+	var refused *Error
+	if !errors.As(err, &refused) || refused.Reason != ReasonTooLarge {
+		t.Errorf("got %v, want %s", err, ReasonTooLarge)
+	}
+}
+
+func TestErrorsNeverQuoteTheConfig(t *testing.T) {
+	const secret = "s3cr3t"
+	for name, shared := range map[string]string{
+		"a type error":            `{"ignition":{"version":"3.2.0"},"storage":{"files":"s3cr3t"}}`,
+		"a syntax error":          `{"ignition":{"version":"3.2.0"},"x":s3cr3t}`,
+		"a version":               `{"ignition":{"version":"s3cr3t"}}`,
+		"a bad URL":               `{"ignition":{"version":"3.2.0"},"storage":{"files":[{"path":"/a","contents":{"source":"s3cr3t:s3cr3t"}}]}}`,
+		"a duplicate key":         `{"ignition":{"version":"3.2.0"},"passwd":{"users":[{"name":"a","sshAuthorizedKeys":["s3cr3t","s3cr3t"]}]}}`,
+		"Butane of a wrong type":  "variant: fcos\nversion: 1.5.0\nstorage: s3cr3t\n",
+		"Butane with a bad value": "variant: fcos\nversion: 1.5.0\nstorage:\n  files:\n  - path: s3cr3t\n    mode: s3cr3t\n",
+		"text":                    "s3cr3t",
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Merge([]byte(shared), worker("w1"))
+			if err == nil {
+				t.Fatal("it was merged")
+			}
+			if strings.Contains(err.Error(), secret) {
+				t.Errorf("the error quotes the config: %v", err)
+			}
+		})
+	}
+}
+
+func FuzzMerge(f *testing.F) {
+	f.Add([]byte(`{"ignition":{"version":"3.4.0"},"storage":{"files":[{"path":"/etc/hostname"}]}}`))
+	f.Add([]byte("variant: flatcar\nversion: 1.1.0\n"))
+	f.Add([]byte(`{"ignition":{"version":"3.2.0","config":{"merge":[{"source":"https://example.com/"}]}}}`))
+	f.Fuzz(func(t *testing.T, shared []byte) {
+		result, err := Merge(shared, worker("w1"))
+		if err != nil {
+			return
+		}
+		if _, err := Normalize(result.Config); err != nil {
+			t.Fatalf("the result cannot be read: %v", err)
+		}
+		if content(effectiveFiles(t, result.Config)[hostnamePath]) != "w1\n" {
+			t.Fatal("the machine has another name")
+		}
+	})
+}
+
+func BenchmarkMerge(b *testing.B) {
+	shared := largeConfig(b, 43)
+	b.SetBytes(int64(len(shared)))
+	for b.Loop() {
+		merge(b, shared, worker("w1"))
+	}
+}
