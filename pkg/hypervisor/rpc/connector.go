@@ -23,25 +23,21 @@ import (
 type Options struct {
 	// DialTimeout bounds a whole dial: TCP, SSH, libvirt. 20 seconds.
 	DialTimeout time.Duration
-	// CallTimeout bounds a call that libvirt answers from its memory. 30 seconds; three times that for calls that wait for
-	// processes and disks, and a second for each MiB of an upload on top. A call that takes longer ends the connection,
-	// because nothing else ends the call.
+	// CallTimeout bounds a call that libvirt answers from its memory. 30 seconds; more for calls that wait for processes,
+	// disks and transfers. A call that takes longer ends the connection, because nothing else ends the call.
 	CallTimeout time.Duration
-	// KeepAliveInterval is how often an SSH connection is tested, and how long it may take to answer. 15 seconds.
-	KeepAliveInterval time.Duration
+	// KeepaliveInterval is how often an SSH server is asked whether it is there, and how long its answer may take. 15 seconds.
+	KeepaliveInterval time.Duration
 	// MinBackoff and MaxBackoff are the pauses after the first and after many failed dials in a row. 1 second and 1 minute.
 	MinBackoff, MaxBackoff time.Duration
-	// MaxInFlight is how many calls of one connection are on their way at a time. 4: libvirtd works on 5 by default.
-	MaxInFlight int
 }
 
 func (o Options) withDefaults() Options {
 	o.DialTimeout = cmp.Or(o.DialTimeout, 20*time.Second)
 	o.CallTimeout = cmp.Or(o.CallTimeout, 30*time.Second)
-	o.KeepAliveInterval = cmp.Or(o.KeepAliveInterval, 15*time.Second)
+	o.KeepaliveInterval = cmp.Or(o.KeepaliveInterval, 15*time.Second)
 	o.MinBackoff = cmp.Or(o.MinBackoff, time.Second)
 	o.MaxBackoff = cmp.Or(o.MaxBackoff, time.Minute)
-	o.MaxInFlight = cmp.Or(o.MaxInFlight, 4)
 	return o
 }
 
@@ -56,9 +52,9 @@ func (o Options) backoff(failures int) time.Duration {
 
 // Connector keeps one connection per target key. It is safe for concurrent use.
 type Connector struct {
-	clock   clock.WithDelayedExecution
+	clock   clock.PassiveClock
 	options Options
-	dial    func(ctx context.Context, target hypervisor.Target) (*host, error)
+	dial    func(ctx context.Context, target hypervisor.Target) (*conn, error)
 
 	mu    sync.Mutex
 	peers map[string]*peer // by target key
@@ -67,15 +63,18 @@ type Connector struct {
 var _ hypervisor.Connector = (*Connector)(nil)
 
 // New returns a connector without connections.
-func New(clock clock.WithDelayedExecution, options Options) *Connector {
-	d := dialer{clock: clock, options: options.withDefaults()}
-	return &Connector{clock: clock, options: d.options, dial: d.dial, peers: map[string]*peer{}}
+func New(clock clock.WithTicker, options Options) *Connector {
+	options = options.withDefaults()
+	dial := func(ctx context.Context, target hypervisor.Target) (*conn, error) {
+		return connect(ctx, target, options, clock)
+	}
+	return &Connector{clock: clock, options: options, dial: dial, peers: map[string]*peer{}}
 }
 
 // peer is what we know of one host. The connector's lock guards it.
 type peer struct {
 	target  [sha256.Size]byte
-	host    *host    // nil before the first dial succeeded
+	conn    *conn    // nil before the first dial succeeded
 	dialing *attempt // nil when nobody dials
 
 	failures int
@@ -87,18 +86,18 @@ type peer struct {
 // attempt is a dial that several callers may wait for. Its results are there once done is closed.
 type attempt struct {
 	done chan struct{}
-	host *host
+	conn *conn
 	err  error
 }
 
 // Connect returns the shared connection to the target, and dials when there is none that works.
 func (c *Connector) Connect(ctx context.Context, target hypervisor.Target) (hypervisor.Host, error) {
-	a, host, err := c.lookUp(ctx, target)
+	a, open, err := c.lookUp(ctx, target)
 	if err != nil {
 		return nil, err
 	}
-	if host != nil {
-		return host, nil
+	if open != nil {
+		return &host{open}, nil
 	}
 	select {
 	case <-a.done:
@@ -108,11 +107,11 @@ func (c *Connector) Connect(ctx context.Context, target hypervisor.Target) (hype
 	if a.err != nil {
 		return nil, a.err
 	}
-	return a.host, nil
+	return &host{a.conn}, nil
 }
 
 // lookUp returns the connection, or the dial to wait for, or why there is neither.
-func (c *Connector) lookUp(ctx context.Context, target hypervisor.Target) (*attempt, *host, error) {
+func (c *Connector) lookUp(ctx context.Context, target hypervisor.Target) (*attempt, *conn, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := c.peers[target.Key]
@@ -122,8 +121,8 @@ func (c *Connector) lookUp(ctx context.Context, target hypervisor.Target) (*atte
 		c.peers[target.Key] = p
 	}
 	switch {
-	case p.host != nil && p.host.alive():
-		return nil, p.host, nil
+	case p.conn != nil && p.conn.alive():
+		return nil, p.conn, nil
 	case p.dialing != nil:
 		return p.dialing, nil, nil
 	case p.err != nil && c.clock.Now().Before(p.retryAt):
@@ -136,7 +135,7 @@ func (c *Connector) lookUp(ctx context.Context, target hypervisor.Target) (*atte
 }
 
 func (c *Connector) run(ctx context.Context, p *peer, a *attempt, target hypervisor.Target) {
-	host, err := c.dial(ctx, target)
+	conn, err := c.dial(ctx, target)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	defer close(a.done)
@@ -148,12 +147,12 @@ func (c *Connector) run(ctx context.Context, p *peer, a *attempt, target hypervi
 		return
 	}
 	if p.gone {
-		host.lose(errForgotten)
+		conn.close(errForgotten)
 		a.err = unreachable("the connection was given up while it was made", errForgotten)
 		return
 	}
-	p.host, p.failures, p.err = host, 0, nil
-	a.host = host
+	p.conn, p.failures, p.err = conn, 0, nil
+	a.conn = conn
 }
 
 var errForgotten = errors.New("the connection was closed by us")
@@ -164,8 +163,8 @@ func (p *peer) close() {
 		return
 	}
 	p.gone = true
-	if p.host != nil {
-		p.host.lose(errForgotten)
+	if p.conn != nil {
+		p.conn.close(errForgotten)
 	}
 }
 

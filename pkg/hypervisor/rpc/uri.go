@@ -29,7 +29,15 @@ type endpoint struct {
 	driver  libvirt.ConnectURI
 }
 
-func (e endpoint) ssh() bool { return e.address != "" }
+func (e endpoint) overSSH() bool { return e.address != "" }
+
+// String names the place in messages.
+func (e endpoint) String() string {
+	if e.overSSH() {
+		return e.address
+	}
+	return strings.Join(e.sockets, " or ")
+}
 
 // parseURI reads a URI as libvirt writes it. Other transports, parameters and passwords are refused.
 func parseURI(uri string) (endpoint, error) {
