@@ -92,7 +92,7 @@ func Scheme() (*runtime.Scheme, error) {
 }
 
 func moduleDir(ctx context.Context, module string) (string, error) {
-	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", module).Output() //nolint:gosec // G204: for tests
+	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", module).Output()
 	if err != nil {
 		return "", fmt.Errorf("finding module %s: %w", module, err)
 	}

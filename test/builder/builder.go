@@ -7,8 +7,8 @@ package builder
 import (
 	"context"
 
-	. "github.com/onsi/ginkgo/v2" //nolint:revive // dot imports are how Ginkgo reads
-	. "github.com/onsi/gomega"    //nolint:revive // dot imports are how Gomega reads
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/rand"

@@ -212,7 +212,7 @@ func tell(progress io.Writer, format string, args ...any) {
 }
 
 func exists(path string) bool {
-	_, err := os.Stat(path) //nolint:gosec // G703: only asked
+	_, err := os.Stat(path)
 	return err == nil
 }
 
@@ -222,7 +222,7 @@ func (b *Binaries) lock(ctx context.Context, progress io.Writer) (unlock func(),
 	if err := os.MkdirAll(b.cache(), 0o750); err != nil {
 		return nil, err
 	}
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // G304: our own cache
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}

@@ -8,9 +8,12 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
+
+	infrav1 "github.com/finos/caplv/apis/infrastructure/v1alpha1"
 )
 
 // bootTimeout is how long a guest may take to boot on a busy machine that has to emulate it.
@@ -86,4 +89,40 @@ func (g *Guest) agent(ctx context.Context, command string, arguments map[string]
 	return json.Unmarshal([]byte(out), &struct {
 		Return any `json:"return"`
 	}{answer})
+}
+
+// Prove looks whether the guest is what the sample asks for: it has its own name, its address, and a kubelet that was given
+// its provider ID.
+func (g *Guest) Prove(ctx context.Context) error {
+	machine := &infrav1.LibvirtMachine{}
+	if err := g.world.Client.Get(ctx, Worker, machine); err != nil {
+		return err
+	}
+	for _, look := range []struct {
+		command []string
+		want    string
+	}{
+		{[]string{"/bin/uname", "-n"}, Worker.Name},
+		{[]string{"/bin/ip", "-brief", "address", "show", "enp1s0"}, "192.168.122.100/24"},
+		{[]string{"/bin/ip", "route"}, "default via 192.168.122.1 dev enp1s0"},
+		{[]string{"/bin/cat", proofPath}, "--provider-id=" + machine.Spec.ProviderID},
+	} {
+		if err := g.waitFor(ctx, look.want, look.command...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// waitFor runs a command until it prints what is wanted: services may still be starting.
+func (g *Guest) waitFor(ctx context.Context, want string, command ...string) error {
+	var out string
+	err := wait.PollUntilContextTimeout(ctx, time.Second, bootTimeout, true, func(ctx context.Context) (bool, error) {
+		out, _ = g.Run(ctx, command...) // it may not be there yet
+		return strings.Contains(out, want), nil
+	})
+	if err != nil {
+		return fmt.Errorf("%v in the guest prints %q, not %q: %w", command, out, want, err)
+	}
+	return nil
 }

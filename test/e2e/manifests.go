@@ -22,7 +22,7 @@ import (
 
 // Kubectl runs kubectl with all rights, and returns what it printed.
 func (w *World) Kubectl(ctx context.Context, stdin io.Reader, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, w.ControlPlane.Kubectl(), append([]string{"--kubeconfig", w.ControlPlane.Kubeconfig}, args...)...) //nolint:gosec // G204: for tests
+	cmd := exec.CommandContext(ctx, w.ControlPlane.Kubectl(), append([]string{"--kubeconfig", w.ControlPlane.Kubeconfig, "--cache-dir", w.Dir}, args...)...)
 	cmd.Stdin, cmd.Dir = stdin, w.root
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr

@@ -54,7 +54,7 @@ func (p *Program) LogFile() string { return p.log.Name() }
 
 // Start runs the program, and returns once it is ready.
 func (p *Program) Start(ctx context.Context) error {
-	p.command = exec.Command(p.binary, //nolint:gosec // G204: our own program
+	p.command = exec.Command(p.binary,
 		"--kubeconfig", p.kubeconfig, "--health-addr", p.health, "--diagnostics-address", "0", "-v", "4")
 	p.command.Stdout, p.command.Stderr = p.log, p.log
 	p.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

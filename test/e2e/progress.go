@@ -22,7 +22,7 @@ func NewProgress(out io.Writer) *Progress {
 
 // Say writes a line with the time since the start.
 func (p *Progress) Say(format string, args ...any) {
-	fmt.Fprintf(p.out, "[%6.1f s] %s\n", time.Since(p.started).Seconds(), fmt.Sprintf(format, args...))
+	_, _ = fmt.Fprintf(p.out, "[%6.1f s] %s\n", time.Since(p.started).Seconds(), fmt.Sprintf(format, args...))
 }
 
 // Step does something, and says when it is done, or that it failed, and how long it took.

@@ -12,15 +12,9 @@ import (
 	"os"
 	"path/filepath"
 
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"k8s.io/apimachinery/pkg/runtime"
-
-	bootstrapv1 "github.com/finos/caplv/apis/bootstrap/v1alpha1"
-	infrav1 "github.com/finos/caplv/apis/infrastructure/v1alpha1"
-	schedulingv1 "github.com/finos/caplv/apis/scheduling/v1alpha1"
+	"github.com/finos/caplv/test/apiserver"
 	"github.com/finos/caplv/test/controlplane"
 	"github.com/finos/caplv/test/stand"
 	"github.com/finos/caplv/test/stand/sandbox"
@@ -93,6 +87,9 @@ func Start(ctx context.Context, progress *Progress) (_ *World, err error) {
 	return w, nil
 }
 
+// Root is the repository's folder.
+func (w *World) Root() string { return w.root }
+
 // Stop ends what Start began. What is forgotten ends with the sandbox.
 func (w *World) Stop(ctx context.Context) error {
 	var errs []error
@@ -143,14 +140,9 @@ func (w *World) startControlPlane(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, clusterv1.AddToScheme,
-		infrav1.AddToScheme, bootstrapv1.AddToScheme, schedulingv1.AddToScheme,
-	} {
-		if err := add(scheme); err != nil {
-			return err
-		}
+	scheme, err := apiserver.Scheme()
+	if err != nil {
+		return err
 	}
 	w.Client, err = client.New(w.ControlPlane.Config(), client.Options{Scheme: scheme})
 	return err

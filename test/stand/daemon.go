@@ -59,7 +59,7 @@ func (d *daemon) start(ctx context.Context) error {
 		return err
 	}
 	defer log.Close()                    //nolint:errcheck // the child has its own copy
-	cmd := exec.Command(path, d.args...) //nolint:gosec // G204: one of three names; ended by stop or by the sandbox
+	cmd := exec.Command(path, d.args...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C is for the program, which then may still need us
 	if err := cmd.Start(); err != nil {

@@ -99,7 +99,7 @@ func install(ctx context.Context, log io.Writer, pkgs []string) error {
 	_, _ = fmt.Fprintf(log, "stand: installing %s\n", list) // a log that cannot be written stops nothing
 	options := []string{"-q", "-y", "-o", "DPkg::Lock::Timeout=300"}
 	for _, args := range [][]string{{"update"}, append([]string{"install", "--no-install-recommends"}, pkgs...)} {
-		cmd := exec.CommandContext(ctx, apt, append(options, args...)...) //nolint:gosec // G204: from the list above
+		cmd := exec.CommandContext(ctx, apt, append(options, args...)...)
 		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive", "PATH="+os.Getenv("PATH")+":"+adminPath)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("missing %s, and apt-get %s failed (%w): %s", list, args[0], err, lastLines(out, 3))

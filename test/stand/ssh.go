@@ -116,7 +116,7 @@ func (l *Libvirt) addSSH(state string) error {
 		}
 	}
 	// sshd reads authorized keys as the account.
-	if err := os.Chmod(sshDir+"/authorized_keys."+account, 0o644); err != nil { //nolint:gosec // G302: public keys
+	if err := os.Chmod(sshDir+"/authorized_keys."+account, 0o644); err != nil {
 		return err
 	}
 	l.addDaemon(SSHD, greets(address), "-D", "-e", "-f", sshDir+"/sshd_config")

@@ -41,8 +41,7 @@ func (c *Controller) prepareIgnition(ctx context.Context, s *scope) error {
 		return err
 	}
 	merged, err := ignitionmerge.Merge(data, s.overlay())
-	var invalid *ignitionmerge.Error
-	if errors.As(err, &invalid) {
+	if invalid, ok := errors.AsType[*ignitionmerge.Error](err); ok {
 		return &steps.NotYet{
 			Reason:  infrav1.InvalidBootstrapDataReason,
 			Message: fmt.Sprintf("No machine can boot from the bootstrap data: %s: %s", invalid.Reason, invalid.Error()),

@@ -127,17 +127,15 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 // story is that of a machine, in order. Once it ran, nothing of it is made again: what is gone stays gone, and is reported.
 func (c *Controller) story(s *scope) []step {
 	connect := step{Condition: infrav1.HostReadyCondition, Do: c.connectToHost}
-	run := step{Condition: infrav1.DomainRunningCondition, Do: c.ensureRunning}
 	report := step{Do: c.reportAddresses}
 	if s.provisioned() {
-		return []step{connect, run, report}
+		return []step{connect, {Condition: infrav1.DomainRunningCondition, Do: c.ensureRunning}, report}
 	}
 	return []step{
 		{Condition: infrav1.BootstrapDataReadyCondition, Do: c.prepareIgnition},
 		connect,
 		{Condition: infrav1.VolumesReadyCondition, Do: c.ensureVolumes},
-		{Do: c.ensureDomain},
-		run,
+		{Condition: infrav1.DomainRunningCondition, Do: c.ensureDomain},
 		report,
 	}
 }

@@ -27,19 +27,26 @@ const (
 // errForeign says that a domain is not the machine's, whatever its UUID.
 var errForeign = errors.New("the domain is not ours")
 
-// ensureDomain looks for the domain, and defines it when it is not there. It does not start it.
+// ensureDomain looks for the domain, defines it when it is not there, and starts it.
 func (c *Controller) ensureDomain(ctx context.Context, s *scope) error {
 	_, err := s.findDomain(ctx)
-	if !errors.Is(err, hypervisor.ErrNotFound) {
-		return s.domainError("looking for the domain", err)
+	if errors.Is(err, hypervisor.ErrNotFound) {
+		err = c.defineDomain(ctx, s)
 	}
+	if err != nil {
+		return s.domainError("defining the domain", err)
+	}
+	return c.ensureRunning(ctx, s)
+}
+
+func (c *Controller) defineDomain(ctx context.Context, s *scope) error {
 	text, err := domain.XML(s.resolve())
 	if err != nil {
 		return fmt.Errorf("rendering the domain: %w", err)
 	}
 	ctrl.LoggerFrom(ctx).Info("Defining domain", "domain", s.domainName(), "uuid", s.uuid)
 	_, err = s.conn.DefineDomain(ctx, text)
-	return s.domainError("defining the domain", err)
+	return err
 }
 
 // ensureRunning starts the domain when it does not run. That includes one that stopped later, for example because its host

@@ -40,7 +40,7 @@ func runInit(state string, folders []string) (int, error) {
 		return 0, err
 	}
 	attr := &syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2}}
-	program, err := syscall.ForkExec(self, os.Args, attr) //nolint:gosec // G204: this very program
+	program, err := syscall.ForkExec(self, os.Args, attr)
 	if err != nil {
 		return 0, fmt.Errorf("starting %s in the sandbox: %w", self, err)
 	}
@@ -88,7 +88,7 @@ func furnish(state string, folders []string) error {
 		func() error { return unix.Sethostname([]byte(Hostname)) },
 		loopbackUp,
 		func() error { return os.Setenv("PATH", os.Getenv("PATH")+":/usr/sbin:/sbin") },
-		func() error { return os.WriteFile(markerFile, []byte(state+"\n"), 0o600) }, //nolint:gosec // G703: last, now we are inside
+		func() error { return os.WriteFile(markerFile, []byte(state+"\n"), 0o600) },
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {
@@ -135,7 +135,7 @@ func furnishEtc() error {
 		return err
 	}
 	const hosts = "127.0.0.1 localhost\n127.0.1.1 " + Hostname + "\n"
-	return os.WriteFile("/etc/hosts", []byte(hosts), 0o644) //nolint:gosec // G306: every account reads it
+	return os.WriteFile("/etc/hosts", []byte(hosts), 0o644)
 }
 
 // furnishFolders puts folders of the state folder in the place of the machine's.
@@ -163,10 +163,10 @@ func mount(source, target, kind string, flags uintptr, data string) error {
 func makeDirs(paths ...string) error {
 	const mode = 0o755
 	for _, path := range paths {
-		if err := os.MkdirAll(path, mode); err != nil { //nolint:gosec // G703: below the state folder that we made
+		if err := os.MkdirAll(path, mode); err != nil {
 			return err
 		}
-		if err := os.Chmod(path, mode); err != nil { //nolint:gosec // G703: the same
+		if err := os.Chmod(path, mode); err != nil {
 			return err
 		}
 	}

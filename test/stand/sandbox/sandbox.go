@@ -112,7 +112,7 @@ func sandboxCommand(st *state) (*exec.Cmd, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(self) //nolint:gosec // G204: this very program
+	cmd := exec.Command(self)
 	cmd.Args = os.Args
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.Env = append(os.Environ(), initEnv+"="+st.dir)

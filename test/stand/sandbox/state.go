@@ -95,7 +95,7 @@ func (s *state) writePID(pid int) error {
 
 // lockFile opens or creates a file and locks it. The lock ends when the last copy of the descriptor is closed.
 func lockFile(path string, how int) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // G304: one of our own state files
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +136,7 @@ func List() ([]Running, error) {
 			_ = lock.Close() // its owners are gone, and the next start sweeps it
 			continue
 		}
-		text, err := os.ReadFile(file) //nolint:gosec // G304: one of our own state files
+		text, err := os.ReadFile(file)
 		if err != nil {
 			continue // it has just ended
 		}

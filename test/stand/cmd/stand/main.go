@@ -85,7 +85,7 @@ func run(command []string) error {
 	if err != nil {
 		return err
 	}
-	return syscall.Exec(path, command, append(os.Environ(), host.Environ()...)) //nolint:gosec // G204: what the user asked for
+	return syscall.Exec(path, command, append(os.Environ(), host.Environ()...))
 }
 
 // enter replaces this process by the command, in the namespaces of a running sandbox.
@@ -116,7 +116,7 @@ func enter(args []string) (int, error) {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return 0, err
 	}
-	return 0, syscall.Exec(nsenter, argv, append(os.Environ(), strings.Fields(string(env))...)) //nolint:gosec // G204: as asked for
+	return 0, syscall.Exec(nsenter, argv, append(os.Environ(), strings.Fields(string(env))...))
 }
 
 // find returns the sandbox of that name or pid, or the only one.
