@@ -95,7 +95,7 @@ func connector(t *testing.T, o rpc.Options) *rpc.Connector {
 
 func connect(t *testing.T, c *rpc.Connector, to hypervisor.Target) hypervisor.Host {
 	t.Helper()
-	host, err := c.Connect(t.Context(), to)
+	host, err := c.Connect(context.WithoutCancel(t.Context()), to) // also in cleanups
 	if err != nil {
 		t.Fatal(err)
 	}
