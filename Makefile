@@ -35,7 +35,8 @@ generate: $(BIN)/controller-gen ## Write deepcopy, CRDs and RBAC anew
 	controller-gen crd paths=./apis/bootstrap/... output:crd:dir=manifests/bootstrap/crd
 	controller-gen crd paths=./apis/scheduling/... output:crd:dir=manifests/scheduler/crd
 	controller-gen rbac:roleName=caplv-manager output:rbac:dir=manifests/infrastructure/rbac \
-		paths=./pkg/manager paths=./pkg/hosts "paths=./pkg/controllers/libvirt..."
+		paths=./pkg/manager paths=./pkg/controllers/libvirtcluster \
+		paths=./pkg/controllers/libvirthost paths=./pkg/controllers/libvirtmachine
 	controller-gen rbac:roleName=ignition-bootstrap-manager output:rbac:dir=manifests/bootstrap/rbac \
 		paths=./pkg/manager paths=./pkg/controllers/ignitionconfig
 	controller-gen rbac:roleName=scheduler-manager output:rbac:dir=manifests/scheduler/rbac \

@@ -282,7 +282,7 @@ func (b *Binaries) render(ctx context.Context) error {
 
 // command runs a program in dir. When ctx ends, the program and what it started end. An error carries what it said.
 func command(ctx context.Context, dir, name string, args ...string) ([]byte, error) {
-	cmd := exec.CommandContext(ctx, name, args...) //nolint:gosec // our own commands
+	cmd := exec.CommandContext(ctx, name, args...)
 	var said bytes.Buffer
 	cmd.Dir, cmd.Stderr = dir, &said
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -161,7 +161,7 @@ func inForce(ctx context.Context, c client.Client, objects []*unstructured.Unstr
 
 // readManifests decodes the objects of a file that need neither Nodes nor cert-manager, the Namespace first.
 func readManifests(path string) ([]*unstructured.Unstructured, error) {
-	content, err := os.ReadFile(path) //nolint:gosec // our own file
+	content, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}

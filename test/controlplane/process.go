@@ -65,8 +65,8 @@ func (s *supervisor) start(name, path string, args ...string) (*process, error) 
 	if err != nil {
 		return nil, err
 	}
-	defer log.Close()                   //nolint:errcheck // the process has its own copy
-	p.cmd = exec.Command(path, args...) //nolint:gosec // our own binaries
+	defer log.Close() //nolint:errcheck // the process has its own copy
+	p.cmd = exec.Command(path, args...)
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = s.dir, log, log
 	p.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.dir, "TMPDIR=" + s.dir}
 	// A group of its own: an interrupt at the terminal reaches us alone, and we stop the processes in order.

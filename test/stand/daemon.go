@@ -58,7 +58,7 @@ func (d *daemon) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer log.Close()                    //nolint:errcheck // the child has its own copy
+	defer log.Close() //nolint:errcheck // the child has its own copy
 	cmd := exec.Command(path, d.args...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C is for the program, which then may still need us

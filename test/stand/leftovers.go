@@ -34,7 +34,7 @@ func copyFile(from, to string) (err error) {
 	if err != nil {
 		return err
 	}
-	defer src.Close()                                                      //nolint:errcheck // only read from
+	defer src.Close() //nolint:errcheck // only read from
 	dst, err := os.OpenFile(to, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
