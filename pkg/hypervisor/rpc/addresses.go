@@ -41,7 +41,7 @@ func (h *host) Addresses(ctx context.Context, id string) ([]netip.Addr, error) {
 	}
 	for _, source := range sources {
 		interfaces, err := ask(ctx, h.conn, func(l *libvirt.Libvirt) ([]libvirt.DomainInterface, error) {
-			return l.DomainInterfaceAddresses(d, uint32(source), 0)
+			return l.DomainInterfaceAddresses(d, uint32(source), 0) //nolint:gosec // G115: 0 or 1
 		})
 		if err != nil && !answered(err) {
 			return nil, domainError("asking the addresses of", id, err)

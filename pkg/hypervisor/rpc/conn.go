@@ -25,6 +25,7 @@ const maxInFlight = 4
 // peer that went silent wait for ever; only the end of the connection frees them. So a call that takes too long ends it.
 type conn struct {
 	libvirt *libvirt.Libvirt
+	watch   clock.WithDelayedExecution
 	limit   time.Duration // of an ordinary call
 	slots   chan struct{} // holds one for each call in flight
 	version uint64        // of libvirtd: major*1,000,000 + minor*1,000 + release
@@ -36,7 +37,7 @@ type conn struct {
 }
 
 // connect opens the target's driver. The error is a [*hypervisor.ConnectError].
-func connect(ctx context.Context, target hypervisor.Target, o Options, ticks clock.WithTicker) (*conn, error) {
+func connect(ctx context.Context, target hypervisor.Target, o Options, watch clock.WithDelayedExecution) (*conn, error) {
 	e, err := parseURI(target.URI)
 	if err != nil {
 		return nil, err
@@ -52,19 +53,19 @@ func connect(ctx context.Context, target hypervisor.Target, o Options, ticks clo
 	if err != nil {
 		return nil, err
 	}
-	c := newConn(l, o.CallTimeout)
+	c := newConn(l, o.CallTimeout, watch)
 	if err := c.open(ctx, e); err != nil {
 		c.close(err)
 		return nil, err
 	}
 	if l.client != nil {
-		go c.keepAlive(l.client, ticks.NewTicker(o.KeepaliveInterval), o.KeepaliveInterval)
+		go c.keepAlive(l.client, o.KeepaliveInterval)
 	}
 	return c, nil
 }
 
-func newConn(l line, limit time.Duration) *conn {
-	c := &conn{limit: limit, slots: make(chan struct{}, maxInFlight), cut: l.cut, gone: make(chan struct{})}
+func newConn(l line, limit time.Duration, watch clock.WithDelayedExecution) *conn {
+	c := &conn{limit: limit, watch: watch, slots: make(chan struct{}, maxInFlight), cut: l.cut, gone: make(chan struct{})}
 	c.libvirt = libvirt.NewWithDialer(dialers.NewAlreadyConnected(&frames{Conn: l.Conn, end: c.close}))
 	return c
 }
@@ -116,20 +117,26 @@ func (c *conn) lost() error {
 }
 
 // keepAlive notices that the peer is gone while nobody calls, and keeps routers from forgetting the connection.
-func (c *conn) keepAlive(client *ssh.Client, ticker clock.Ticker, patience time.Duration) {
-	defer ticker.Stop()
-	for {
-		select {
-		case <-c.gone:
-			return
-		case <-ticker.C():
-		}
-		late := time.AfterFunc(patience, func() { c.close(errors.New("sshd does not answer")) })
+func (c *conn) keepAlive(client *ssh.Client, interval time.Duration) {
+	for c.pause(interval) {
+		late := c.watch.AfterFunc(interval, func() { c.close(errors.New("sshd does not answer")) })
 		_, _, err := client.SendRequest("keepalive@openssh.com", true, nil) // a refusal is an answer as well
 		late.Stop()
 		if err != nil {
 			c.close(fmt.Errorf("asking sshd whether it is there: %w", err))
 		}
+	}
+}
+
+// pause waits, and says whether the connection is still there.
+func (c *conn) pause(d time.Duration) bool {
+	timer := c.watch.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C():
+		return true
+	case <-c.gone:
+		return false
 	}
 }
 
@@ -152,7 +159,7 @@ func askWithin[T any](ctx context.Context, c *conn, limit time.Duration, call fu
 	answers := make(chan answer, 1)
 	go func() {
 		defer func() { <-c.slots }()
-		late := time.AfterFunc(limit, func() { c.close(fmt.Errorf("no answer within %s", limit)) })
+		late := c.watch.AfterFunc(limit, func() { c.close(fmt.Errorf("no answer within %s", limit)) })
 		defer late.Stop()
 		value, err := call(c.libvirt)
 		answers <- answer{value, err}

@@ -63,7 +63,7 @@ type Connector struct {
 var _ hypervisor.Connector = (*Connector)(nil)
 
 // New returns a connector without connections.
-func New(clock clock.WithTicker, options Options) *Connector {
+func New(clock clock.WithDelayedExecution, options Options) *Connector {
 	options = options.withDefaults()
 	dial := func(ctx context.Context, target hypervisor.Target) (*conn, error) {
 		return connect(ctx, target, options, clock)
@@ -74,7 +74,7 @@ func New(clock clock.WithTicker, options Options) *Connector {
 // peer is what we know of one host. The connector's lock guards it.
 type peer struct {
 	target  [sha256.Size]byte
-	conn    *conn    // nil before the first dial succeeded
+	host    *host    // nil before the first dial succeeded
 	dialing *attempt // nil when nobody dials
 
 	failures int
@@ -86,7 +86,7 @@ type peer struct {
 // attempt is a dial that several callers may wait for. Its results are there once done is closed.
 type attempt struct {
 	done chan struct{}
-	conn *conn
+	host *host
 	err  error
 }
 
@@ -97,21 +97,21 @@ func (c *Connector) Connect(ctx context.Context, target hypervisor.Target) (hype
 		return nil, err
 	}
 	if open != nil {
-		return &host{open}, nil
+		return open, nil
 	}
 	select {
 	case <-a.done:
 	case <-ctx.Done():
-		return nil, unreachable("the host has not answered yet", ctx.Err())
+		return nil, unreachable("The host has not answered yet", ctx.Err())
 	}
 	if a.err != nil {
 		return nil, a.err
 	}
-	return &host{a.conn}, nil
+	return a.host, nil
 }
 
 // lookUp returns the connection, or the dial to wait for, or why there is neither.
-func (c *Connector) lookUp(ctx context.Context, target hypervisor.Target) (*attempt, *conn, error) {
+func (c *Connector) lookUp(ctx context.Context, target hypervisor.Target) (*attempt, *host, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := c.peers[target.Key]
@@ -121,8 +121,8 @@ func (c *Connector) lookUp(ctx context.Context, target hypervisor.Target) (*atte
 		c.peers[target.Key] = p
 	}
 	switch {
-	case p.conn != nil && p.conn.alive():
-		return nil, p.conn, nil
+	case p.host != nil && p.host.alive():
+		return nil, p.host, nil
 	case p.dialing != nil:
 		return p.dialing, nil, nil
 	case p.err != nil && c.clock.Now().Before(p.retryAt):
@@ -148,11 +148,11 @@ func (c *Connector) run(ctx context.Context, p *peer, a *attempt, target hypervi
 	}
 	if p.gone {
 		conn.close(errForgotten)
-		a.err = unreachable("the connection was given up while it was made", errForgotten)
+		a.err = unreachable("The connection was given up while it was made", errForgotten)
 		return
 	}
-	p.conn, p.failures, p.err = conn, 0, nil
-	a.conn = conn
+	p.host, p.failures, p.err = &host{conn}, 0, nil
+	a.host = p.host
 }
 
 var errForgotten = errors.New("the connection was closed by us")
@@ -163,8 +163,8 @@ func (p *peer) close() {
 		return
 	}
 	p.gone = true
-	if p.conn != nil {
-		p.conn.close(errForgotten)
+	if p.host != nil {
+		p.host.close(errForgotten)
 	}
 }
 

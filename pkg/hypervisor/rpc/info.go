@@ -74,7 +74,7 @@ func (h *host) readNode(ctx context.Context, info *hypervisor.Info) error {
 		_, n.kib, n.cpus, _, _, _, _, _, err = l.NodeGetInfo()
 		return n, err
 	})
-	info.VCPUs, info.MemoryMiB = n.cpus, int64(n.kib>>10) //nolint:gosec // G115: 54 bits
+	info.VCPUs, info.MemoryMiB = n.cpus, int64(n.kib>>10)
 	return err
 }
 
@@ -103,7 +103,7 @@ func (h *host) readMemory(ctx context.Context, info *hypervisor.Info) error {
 			free += s.Value
 		}
 	}
-	info.MemoryMiB, info.FreeMemoryMiB = int64(total>>10), int64(free>>10) //nolint:gosec // G115: 54 bits
+	info.MemoryMiB, info.FreeMemoryMiB = int64(total>>10), int64(free>>10)
 	return err
 }
 

@@ -63,7 +63,7 @@ func parseURI(uri string) (endpoint, error) {
 	default:
 		return endpoint{}, invalidURI(fmt.Sprintf("Scheme %q with path %q is not supported", u.Scheme, u.Path), nil)
 	}
-	// With a folder of modular daemons beside it, the monolithic daemon's socket is served by one of them, or missing.
+	// A host with modular daemons may lack the socket of the one daemon for everything; QEMU's own does as well.
 	e.sockets = []string{"/var/run/libvirt/libvirt-sock", "/var/run/libvirt/virtqemud-sock"}
 	if socket != "" {
 		e.sockets = []string{socket}

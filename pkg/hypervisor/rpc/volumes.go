@@ -94,7 +94,7 @@ func bytesOf(size *libvirtxml.StorageVolumeSize) int64 {
 	if size == nil {
 		return 0
 	}
-	return int64(min(size.Value, math.MaxInt64)) //nolint:gosec // G115: at most that
+	return int64(min(size.Value, math.MaxInt64))
 }
 
 // ListVolumes implements [hypervisor.Volumes].
@@ -189,7 +189,7 @@ func overlayXML(name string, size int64, base hypervisor.Volume) libvirtxml.Stor
 }
 
 func size64(n int64) *libvirtxml.StorageVolumeSize {
-	return &libvirtxml.StorageVolumeSize{Unit: "bytes", Value: uint64(max(n, 0))} //nolint:gosec // G115: not negative
+	return &libvirtxml.StorageVolumeSize{Unit: "bytes", Value: uint64(max(n, 0))}
 }
 
 // DeleteVolume implements [hypervisor.Volumes].
