@@ -72,10 +72,18 @@ func daysFromToday(n int) string {
 	return strings.ToLower(time.Now().AddDate(0, 0, n).Weekday().String()[:3])
 }
 
-// OpenWindow changes the schedule so that it is on now, and CloseWindow so that it is not.
+// officeZone is the time zone of the sample.
+const officeZone = "America/New_York"
+
+// OpenWindow changes the schedule so that it is on now, since an hour ago and for two more.
 func (w *World) OpenWindow(ctx context.Context) error {
+	zone, err := time.LoadLocation(officeZone)
+	if err != nil {
+		return err
+	}
+	hour := time.Now().In(zone).Hour()
 	return w.patchWorker(ctx, map[string]any{"schedule": map[string]any{
-		"daysOfWeek": []string{"mon-sun"}, "hoursOfDay": []string{"0-23"},
+		"daysOfWeek": []string{"mon-sun"}, "hoursOfDay": []string{fmt.Sprintf("%d-%d", (hour+23)%24, (hour+2)%24)},
 	}})
 }
 
@@ -144,6 +152,20 @@ func (w *World) WaitForHost(ctx context.Context) error {
 	})
 	if err != nil {
 		return fmt.Errorf("waiting for LibvirtHost laptop: %s: %w", conditions.GetMessage(h, infrav1.ReachableCondition), err)
+	}
+	return nil
+}
+
+// WaitForCluster waits until the sample's Cluster has its infrastructure.
+func (w *World) WaitForCluster(ctx context.Context) error {
+	c := &clusterv1.Cluster{}
+	err := poll(ctx, func(ctx context.Context) (bool, error) {
+		err := w.Client.Get(ctx, client.ObjectKey{Namespace: Worker.Namespace, Name: "spot"}, c)
+		done := c.Status.Initialization.InfrastructureProvisioned
+		return done != nil && *done, err
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for Cluster spot: %s: %w", conditions.GetMessage(c, clusterv1.ClusterInfrastructureReadyCondition), err)
 	}
 	return nil
 }

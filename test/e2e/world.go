@@ -12,6 +12,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/go-logr/logr"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/finos/caplv/test/apiserver"
@@ -58,6 +60,7 @@ func Start(ctx context.Context, progress *Progress) (_ *World, err error) {
 			err = errors.Join(err, w.Stop(context.WithoutCancel(ctx)))
 		}
 	}()
+	ctrl.SetLogger(logr.Discard()) // clients of ours log through it; what they have to say is in their errors
 	if w.root, err = repository(); err != nil {
 		return nil, err
 	}

@@ -49,6 +49,8 @@ func run(ctx context.Context, progress *e2e.Progress) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, world.Stop(context.WithoutCancel(ctx))) }()
+	ctx, endWatch := context.WithCancel(ctx)
+	defer endWatch()
 	d := &demo{World: world, progress: progress}
 	for _, chapter := range []func(context.Context) error{d.apply, d.open, d.look} {
 		if err := chapter(ctx); err != nil {
@@ -82,7 +84,9 @@ func (d *demo) apply(ctx context.Context) error {
 		return err
 	}
 	go d.watch(ctx)
-	if err := d.progress.Step("host reachable over SSH", func() error { return d.WaitForHost(ctx) }); err != nil {
+	if err := d.progress.Step("host reachable over SSH, cluster provisioned", func() error {
+		return errors.Join(d.WaitForHost(ctx), d.WaitForCluster(ctx))
+	}); err != nil {
 		return err
 	}
 	if err := d.WaitForPhase(ctx, schedulingv1.PhaseInactive); err != nil {
@@ -202,8 +206,8 @@ func (d *demo) show(ctx context.Context, args ...string) error {
 
 func (d *demo) quote(title, text string) {
 	fmt.Printf("\n  $ %s\n", title)
-	for line := range strings.Lines(strings.TrimRight(text, "\n") + "\n") {
-		fmt.Printf("  | %s", line)
+	for line := range strings.SplitSeq(strings.TrimSpace(text), "\n") {
+		fmt.Printf("  | %s\n", line)
 	}
 	fmt.Println()
 }
