@@ -79,7 +79,8 @@ type Domains interface {
 	// which takes effect at the next cold start. The error wraps [ErrNameTaken] when another domain has its name.
 	DefineDomain(ctx context.Context, xml string) (Domain, error)
 
-	// StartDomain brings a domain to [StateRunning]: it starts, resumes or wakes it.
+	// StartDomain brings a domain to [StateRunning]: it starts, resumes or wakes it. The error wraps [ErrNotFound] when there
+	// is none; one that is shutting down is an error until it is off.
 	StartDomain(ctx context.Context, uuid string) error
 
 	// DestroyDomain cuts a domain's power. It returns when the domain is off.
@@ -88,8 +89,8 @@ type Domains interface {
 	// UndefineDomain forgets a domain that is off, with its NVRAM, managed save, TPM state and snapshot metadata.
 	UndefineDomain(ctx context.Context, uuid string) error
 
-	// Addresses are those that the guest agent or a DHCP lease knows, without loopback and link-local ones, in a stable order.
-	// Empty when nobody knows any yet.
+	// Addresses are those of the domain's own network cards that the guest agent or a DHCP lease knows, without loopback and
+	// link-local ones and those of containers inside, in a stable order. Empty when nobody knows any yet.
 	Addresses(ctx context.Context, uuid string) ([]netip.Addr, error)
 }
 

@@ -17,6 +17,7 @@ type relay struct {
 	mu    sync.Mutex
 	flow  *sync.Cond
 	held  bool
+	quota int // bytes until it is held by itself; 0 is no limit
 	ended bool
 	conns []net.Conn
 }
@@ -66,7 +67,7 @@ func (r *relay) pump(from, to net.Conn) {
 	buffer := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buffer)
-		if !r.passes() {
+		if !r.passes(n) {
 			return
 		}
 		if _, writeErr := to.Write(buffer[:n]); err != nil || writeErr != nil {
@@ -76,9 +77,13 @@ func (r *relay) pump(from, to net.Conn) {
 }
 
 // passes waits while the wire is held. It is false at the end.
-func (r *relay) passes() bool {
+func (r *relay) passes(n int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.quota > 0 {
+		r.quota -= n
+		r.held = r.quota <= 0
+	}
 	for r.held && !r.ended {
 		r.flow.Wait()
 	}
@@ -87,8 +92,11 @@ func (r *relay) passes() bool {
 
 func (r *relay) silence() { r.set(func() { r.held = true }) }
 
+// silenceAfter holds the wire after so many bytes more.
+func (r *relay) silenceAfter(bytes int) { r.set(func() { r.quota = bytes }) }
+
 // speak lets what was held through, the ends of connections included.
-func (r *relay) speak() { r.set(func() { r.held = false }) }
+func (r *relay) speak() { r.set(func() { r.held, r.quota = false, 0 }) }
 
 func (r *relay) end() {
 	r.set(func() { r.ended = true })

@@ -4,12 +4,14 @@
 package integration
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/finos/caplv/pkg/hypervisor"
 	"github.com/finos/caplv/pkg/hypervisor/rpc"
@@ -83,6 +85,35 @@ func TestAPoolIsStarted(t *testing.T) {
 	}
 	if err := host.DeleteVolume(t.Context(), "scratch", "v"); err != nil {
 		t.Errorf("deleting what went with its pool's folder: %v", err)
+	}
+}
+
+func TestAnUploadThatBreaksOffIsMadeAnew(t *testing.T) {
+	libvirt := libvirtHost(t)
+	relay := newRelay(t, address(t, libvirt))
+	to := target(libvirt)
+	to.URI = "qemu+ssh://caplv@" + relay.address() + "/system"
+	o := impatient()
+	o.KeepaliveInterval = 300 * time.Millisecond // it finds the silence before the long deadline of an upload does
+	c := connector(t, o)
+	host := connect(t, c, to)
+	content := bytes.Repeat([]byte("0123456789abcdef"), 1<<20)
+
+	relay.silenceAfter(len(content) / 2)
+	if _, err := host.UploadVolume(t.Context(), "default", "halved", content); !errors.Is(err, hypervisor.ErrUnreachable) {
+		t.Errorf("got %v, want the host unreachable", err)
+	}
+	direct := connect(t, connector(t, impatient()), target(libvirt)) // the host still waits for the rest of the old upload
+	wantCapacity(t, direct, "halved", int64(len(content)))
+	v, err := direct.UploadVolume(t.Context(), "default", "halved", content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(readSecret(t, v), content) {
+		t.Error("the volume does not hold what was uploaded")
+	}
+	if err := direct.DeleteVolume(t.Context(), "default", "halved"); err != nil {
+		t.Error(err)
 	}
 }
 

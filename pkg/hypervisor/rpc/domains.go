@@ -197,7 +197,7 @@ func (h *host) DestroyDomain(ctx context.Context, id string) error {
 			return domainError("destroying", id, last)
 		}
 	}
-	return fmt.Errorf("destroying domain %s: it is not off yet: %w", id, last)
+	return domainError("destroying", id, errors.Join(errors.New("it is not off yet"), last))
 }
 
 func (h *host) off(ctx context.Context, d libvirt.Domain) (bool, error) {
