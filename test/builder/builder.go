@@ -11,12 +11,14 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/rand"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	bootstrapv1 "github.com/finos/caplv/apis/bootstrap/v1alpha1"
 	infrav1 "github.com/finos/caplv/apis/infrastructure/v1alpha1"
+	schedulingv1 "github.com/finos/caplv/apis/scheduling/v1alpha1"
 )
 
 // Namespace creates a namespace of its own for a test, and returns its name.
@@ -107,4 +109,22 @@ func changed[T any](object T, change []func(T)) T {
 		f(object)
 	}
 	return object
+}
+
+// ScheduledMachine of working days from nine to six in New York, in the Cluster of [Cluster].
+func ScheduledMachine(namespace string, change ...func(*schedulingv1.ScheduledMachine)) *schedulingv1.ScheduledMachine {
+	m := &schedulingv1.ScheduledMachine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "worker-" + rand.String(5)}}
+	m.Spec.ClusterName = "spot"
+	m.Spec.Schedule = schedulingv1.Schedule{
+		DaysOfWeek: []string{"mon-fri"}, HoursOfDay: []string{"9-17"}, Timezone: "America/New_York",
+	}
+	m.Spec.InfrastructureSpec = schedulingv1.InfrastructureObject{
+		APIVersion: infrav1.GroupVersion.String(), Kind: "LibvirtMachine",
+		Spec: runtime.RawExtension{Raw: []byte(`{"hostRef":{"name":"laptop"},"rootDisk":{"baseImage":"base.qcow2"}}`)},
+	}
+	m.Spec.BootstrapSpec = schedulingv1.BootstrapObject{
+		APIVersion: bootstrapv1.GroupVersion.String(), Kind: "IgnitionConfig",
+		Spec: runtime.RawExtension{Raw: []byte(`{"secretRef":{"name":"worker-ignition"}}`)},
+	}
+	return changed(m, change)
 }

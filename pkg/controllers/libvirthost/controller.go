@@ -94,7 +94,7 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 	if !h.DeletionTimestamp.IsZero() {
 		return steps.Run(ctx, h, steps.Step[*infrav1.LibvirtHost]{Do: c.remove})
 	}
-	was := conditions.Get(h, infrav1.ReachableCondition)
+	was := conditions.Get(h, infrav1.ReachableCondition).DeepCopy() // it points into what is about to change
 	result, err := steps.Run(ctx, h, steps.Step[*infrav1.LibvirtHost]{
 		Condition: infrav1.ReachableCondition, Do: c.inspect,
 	})

@@ -31,7 +31,7 @@ type decision struct {
 func (c *Controller) decide(s *scope) {
 	s.decision = s.decideNow()
 	s.markSchedule()
-	was := conditions.Get(s, schedulingv1.ScheduledCondition)
+	was := conditions.Get(s, schedulingv1.ScheduledCondition).DeepCopy() // it points into what is about to change
 	is := metav1.Condition{
 		Type: schedulingv1.ScheduledCondition, Status: conditions.BoolToStatus(s.decision.wanted),
 		Reason: s.decision.reason, Message: s.decision.message,
