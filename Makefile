@@ -6,19 +6,22 @@ SHELL := /bin/bash
 ROOT := $(CURDIR)
 BIN := $(ROOT)/bin
 export PATH := $(BIN):$(PATH)
+TOOLS := $(addprefix $(BIN)/,controller-gen golangci-lint-kube-api-linter gotestsum)
 
 PROGRAMS := caplv ignition-bootstrap scheduler
-UNIT := ./apis/... ./pkg/... ./cmd/... ./test/layers/...
-STAND := ./test/stand/... ./test/controlplane/... ./test/integration/... ./test/apivalidation/...
+UNIT := ./apis/... ./pkg/... ./cmd/... ./test/layers/... ./test/apivalidation/...
+STAND := ./test/stand/... ./test/controlplane/... ./test/integration/...
 
 ##@ For users
 
 .PHONY: demo
-demo: build guest-image ## Watch one ScheduledMachine become a VM and go again (DEMO_KEEP=1 leaves it running)
+demo: ## Watch one ScheduledMachine become a VM and go again (DEMO_KEEP=1 leaves it running)
+	@$(MAKE) --no-print-directory -j 2 build guest-image controlplane-build
 	$(BIN)/demo
 
 .PHONY: test
-test: deps tools-test controlplane-build guest-image build ## Run all tests: units, integration and the boot end to end
+test: ## Run all tests: units, integration and the boot end to end
+	@$(MAKE) --no-print-directory -j 2 build guest-image controlplane-build $(BIN)/gotestsum
 	hack/test.sh
 
 ##@ For developers
@@ -58,7 +61,7 @@ test-unit: ## Run the tests that need nothing but Go and the control plane's pro
 	go test -shuffle=on $(UNIT)
 
 .PHONY: test-integration
-test-integration: deps controlplane-build ## Run the tests against a real kube-apiserver and a real libvirtd
+test-integration: controlplane-build ## Run the tests against a real kube-apiserver and a real libvirtd
 	go test -shuffle=on $(STAND)
 
 .PHONY: test-e2e
@@ -80,22 +83,17 @@ deps: ## Install the Debian packages that are missing
 	@hack/deps.sh
 
 .PHONY: tools
-tools: $(BIN)/controller-gen $(BIN)/golangci-lint-kube-api-linter tools-test ## Build the pinned tools into bin/
+tools: $(TOOLS) ## Build the pinned tools into bin/
 
-$(BIN)/controller-gen $(BIN)/gotestsum $(BIN)/golangci-lint-kube-api-linter: hack/tools/go.mod hack/tools/go.sum
-	@hack/step.sh "build tool $(@F) (minutes on first use, cached)" \
-		env GOBIN=$(BIN) go -C hack/tools install $$(go -C hack/tools tool -n $(@F) >/dev/null; go -C hack/tools list -f '{{.ImportPath}}' tool | grep "/$(@F)$$")
-	@touch $@
-
-.PHONY: tools-test
-tools-test: $(BIN)/gotestsum
+$(TOOLS): hack/tools/go.mod hack/tools/go.sum
+	@hack/step.sh "build $(@F) (minutes on first use, cached)" go -C hack/tools build -o $@ $$(go -C hack/tools list tool | grep '/$(@F)$$')
 
 .PHONY: controlplane-build
 controlplane-build: ## Build etcd, Kubernetes and Cluster API from Go modules
 	@go run ./test/controlplane/cmd/controlplane build
 
 .PHONY: guest-image
-guest-image: deps ## Build the guest image from Debian packages
+guest-image: ## Build the guest image from Debian packages
 	@hack/guest/build.sh
 
 .PHONY: help

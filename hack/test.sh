@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # test.sh: all tests, in three parts, with a summary of each. A part that fails does not keep the next from running.
 set -uo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit 1
 export PATH=$PWD/bin:$PATH
 status=0
 
@@ -9,7 +9,7 @@ part() {
 	local text=$1 started=$SECONDS
 	shift
 	printf '\n==> %s\n' "$text"
-	if "$@"; then
+	if gotestsum --format pkgname --format-hide-empty-pkg -- "$@"; then
 		printf '    %s: passed in %d s\n' "$text" $((SECONDS - started))
 	else
 		printf '    %s: FAILED after %d s\n' "$text" $((SECONDS - started))
@@ -17,10 +17,10 @@ part() {
 	fi
 }
 
-run() { gotestsum --format pkgname --format-hide-empty-pkg -- "$@"; }
-
-part "units, with the race detector" run -race -shuffle=on ./apis/... ./pkg/... ./cmd/... ./test/layers/...
-part "integration: real kube-apiserver, real libvirtd" run -p 1 -shuffle=on -timeout 20m \
-	./test/controlplane/... ./test/stand/... ./test/apivalidation/... ./test/integration/...
-part "end to end: the guest boots" run -p 1 -timeout 30m ./test/e2e/...
+part "units, with the race detector" \
+	-race -shuffle=on ./apis/... ./pkg/... ./cmd/... ./test/layers/... ./test/apivalidation/...
+part "integration: real kube-apiserver, real libvirtd" \
+	-p 1 -shuffle=on -timeout 20m ./test/controlplane/... ./test/stand/... ./test/integration/...
+part "end to end: the guest boots" \
+	-p 1 -timeout 30m ./test/e2e/...
 exit $status

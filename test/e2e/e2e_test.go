@@ -134,7 +134,7 @@ func secretsStaySecret(t *testing.T) {
 	look("an object or event", []byte(objects))
 	domains, err := world.Host.Virsh(ctx, "list", "--all", "--uuid")
 	must(t, err)
-	for _, uuid := range strings.Fields(domains) {
+	for uuid := range strings.FieldsSeq(domains) {
 		xml, err := world.Host.Virsh(ctx, "dumpxml", "--security-info", uuid)
 		must(t, err)
 		look("the domain's XML", []byte(xml))
@@ -195,13 +195,13 @@ var moments = []struct {
 	come func(ctx context.Context) bool
 }{
 	{"the provider ID is stored", func(ctx context.Context) bool { return machine(ctx).Spec.ProviderID != "" }},
-	{"the root volume is there", func(ctx context.Context) bool { return poolHas("-root.qcow2") }},
-	{"the Ignition volume is there", func(ctx context.Context) bool { return poolHas("-ignition.json") }},
-	{"the domain is defined", func(ctx context.Context) bool {
+	{"the root volume is there", func(context.Context) bool { return poolHas("-root.qcow2") }},
+	{"the Ignition volume is there", func(context.Context) bool { return poolHas("-ignition.json") }},
+	{"the domain is defined", func(context.Context) bool {
 		defined, err := filepath.Glob("/etc/libvirt/qemu/*.xml")
 		return err == nil && len(defined) > 0
 	}},
-	{"the domain runs", func(ctx context.Context) bool {
+	{"the domain runs", func(context.Context) bool {
 		running, err := filepath.Glob("/run/libvirt/qemu/*_*.pid")
 		return err == nil && len(running) > 0
 	}},
@@ -256,7 +256,7 @@ func TestKillingCaplvNeitherLeaksNorDuplicates(t *testing.T) {
 		{"the machine is to go", func(ctx context.Context) bool { return machine(ctx).DeletionTimestamp != nil }},
 		{"the domain is off", func(ctx context.Context) bool { return !moments[4].come(ctx) }},
 		{"the domain is undefined", func(ctx context.Context) bool { return !moments[3].come(ctx) }},
-		{"a volume is gone", func(ctx context.Context) bool { return !poolHas("-ignition.json") || !poolHas("-root.qcow2") }},
+		{"a volume is gone", func(context.Context) bool { return !poolHas("-ignition.json") || !poolHas("-root.qcow2") }},
 	} {
 		t.Run("in a removal, as soon as "+moment.name, func(t *testing.T) {
 			restore(t)
