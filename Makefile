@@ -44,6 +44,7 @@ generate: $(BIN)/controller-gen ## Write deepcopy, CRDs and RBAC anew
 		paths=./pkg/manager paths=./pkg/controllers/ignitionconfig
 	controller-gen rbac:roleName=scheduler-manager output:rbac:dir=manifests/scheduler/rbac \
 		paths=./pkg/manager paths=./pkg/controllers/scheduledmachine
+	go run ./hack/docsgen >docs/reference/conditions.md
 
 .PHONY: lint
 lint: $(BIN)/golangci-lint-kube-api-linter ## Run the linters

@@ -46,8 +46,6 @@ const (
 	ForeignDomainReason = "ForeignDomain"
 	// DomainGoneReason: the domain was removed from the host behind our back. A machine is never made twice: delete the Machine.
 	DomainGoneReason = "DomainGone"
-	// DomainNotRunningReason: the domain stopped; the message tells its state.
-	DomainNotRunningReason = "DomainNotRunning"
 	// HostErrorReason: the host refused a step; the message tells which, and what it said. It is tried again.
 	HostErrorReason = "HostError"
 	// RemovingReason: the machine is being taken off its host.
