@@ -63,7 +63,8 @@ type Volumes interface {
 	CreateOverlay(ctx context.Context, pool, name string, sizeBytes int64, base Volume) (Volume, error)
 
 	// UploadVolume makes pool/name hold exactly content, readable by the hypervisor alone (mode 0600). A volume of that
-	// name which an interrupted upload left behind is replaced; one that is complete is returned as it is.
+	// name is replaced when it holds anything else, for example what an interrupted upload left behind, or when a host cannot
+	// tell what it holds; else it is returned as it is.
 	UploadVolume(ctx context.Context, pool, name string, content []byte) (Volume, error)
 
 	// DeleteVolume removes a volume and its file.

@@ -29,6 +29,7 @@ type conn struct {
 	limit   time.Duration // of an ordinary call
 	slots   chan struct{} // holds one for each call in flight
 	version uint64        // of libvirtd: major*1,000,000 + minor*1,000 + release
+	sent    sent
 
 	cut    func()
 	once   sync.Once

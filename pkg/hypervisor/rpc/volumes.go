@@ -209,5 +209,6 @@ func (h *host) DeleteVolume(ctx context.Context, pool, name string) error {
 	if err != nil && !says(err, libvirt.ErrNoStorageVol) {
 		return fmt.Errorf("deleting volume %s/%s: %w", pool, name, err)
 	}
+	h.sent.forget(v.trace())
 	return nil
 }
