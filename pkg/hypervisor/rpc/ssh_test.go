@@ -4,6 +4,7 @@
 package rpc
 
 import (
+	"context"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
@@ -21,6 +22,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/knownhosts"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/clock"
 
 	"github.com/finos/caplv/pkg/hypervisor"
@@ -152,13 +154,12 @@ func reason(t *testing.T, target hypervisor.Target) *hypervisor.ConnectError {
 	return failure
 }
 
-func wantReason(t *testing.T, what string, target hypervisor.Target, want string) *hypervisor.ConnectError {
+func wantReason(t *testing.T, what string, target hypervisor.Target, want string) {
 	t.Helper()
 	failure := reason(t, target)
 	if failure.Reason != want {
 		t.Errorf("%s: got %s (%v: %v), want %s", what, failure.Reason, failure, failure.Err, want)
 	}
-	return failure
 }
 
 func TestAnyOfTheHostKeysMayBeTheOneThatWasPromised(t *testing.T) {
@@ -182,7 +183,8 @@ func TestAnotherHostKeyIsRefusedAndBothAreNamed(t *testing.T) {
 	s, other := newServer(t, edKey(t), rsaKey(t)), signer(t, edKey(t)).PublicKey()
 	target := s.target()
 	target.HostKeyFingerprint = ssh.FingerprintSHA256(other)
-	refused := wantReason(t, "another fingerprint", target, hypervisor.ReasonHostKeyRefused)
+	wantReason(t, "another fingerprint", target, hypervisor.ReasonHostKeyRefused)
+	refused := reason(t, target)
 	for _, want := range []string{ssh.FingerprintSHA256(other), ssh.FingerprintSHA256(s.keys[ssh.KeyAlgoED25519]), ssh.FingerprintSHA256(s.keys[ssh.KeyAlgoRSA])} {
 		if !strings.Contains(refused.Message, want) {
 			t.Errorf("%s is not named in %q", want, refused.Message)
@@ -221,7 +223,8 @@ func TestCredentialsThatCannotBeRead(t *testing.T) {
 	} {
 		target := good
 		change(&target)
-		failure := wantReason(t, name, target, hypervisor.ReasonInvalidCredentials)
+		wantReason(t, name, target, hypervisor.ReasonInvalidCredentials)
+		failure := reason(t, target)
 		if strings.Contains(failure.Message, "PRIVATE") || failure.Err != nil && strings.Contains(failure.Err.Error(), "PRIVATE") {
 			t.Errorf("%s: the error quotes the key: %v, %v", name, failure, failure.Err)
 		}
@@ -245,12 +248,12 @@ func TestHostsThatDoNotAnswer(t *testing.T) {
 			s := server{address: listen(t, serve), client: pemOf(t, key, "")}
 			target := s.target()
 			target.HostKeyFingerprint = ssh.FingerprintSHA256(signer(t, key).PublicKey())
-			begin := time.Now()
+			begin := clock.RealClock{}.Now()
 			_, err := connect(t.Context(), target, Options{DialTimeout: 50 * time.Millisecond}.withDefaults(), clock.RealClock{})
 			if !errors.Is(err, hypervisor.ErrUnreachable) {
 				t.Errorf("a host that %s: got %v, want nobody there", name, err)
 			}
-			if took := time.Since(begin); took > 5*time.Second {
+			if took := (clock.RealClock{}).Since(begin); took > 5*time.Second {
 				t.Errorf("a host that %s held us for %s", name, took)
 			}
 		}
@@ -266,10 +269,10 @@ func TestHostsThatDoNotAnswer(t *testing.T) {
 // wantGoroutines waits for those that are just ending.
 func wantGoroutines(t *testing.T, want int) {
 	t.Helper()
-	for deadline := time.Now().Add(5 * time.Second); runtime.NumGoroutine() > want; runtime.Gosched() {
-		if time.Now().After(deadline) {
-			stacks := make([]byte, 1<<20)
-			t.Fatalf("%d goroutines more than before:\n%s", runtime.NumGoroutine()-want, stacks[:runtime.Stack(stacks, true)])
-		}
+	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 10*time.Second, true,
+		func(context.Context) (bool, error) { return runtime.NumGoroutine() <= want, nil })
+	if err != nil {
+		stacks := make([]byte, 1<<20)
+		t.Fatalf("%d goroutines more than before:\n%s", runtime.NumGoroutine()-want, stacks[:runtime.Stack(stacks, true)])
 	}
 }
