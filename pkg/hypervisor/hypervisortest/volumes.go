@@ -47,10 +47,12 @@ func (c contract) testLookups(t *testing.T) {
 }
 
 func (c contract) testOverlays(t *testing.T) {
-	t.Run("an overlay of no size is as large as its base", func(t *testing.T) {
-		base, overlay := c.base(t), c.overlay(t, 0)
-		if overlay.Format != "qcow2" || overlay.CapacityBytes != base.CapacityBytes {
-			t.Errorf("got %+v, want a qcow2 of %d bytes", overlay, base.CapacityBytes)
+	t.Run("an overlay is never smaller than its base", func(t *testing.T) {
+		base := c.base(t)
+		for _, size := range []int64{0, 512} {
+			if overlay := c.overlay(t, size); overlay.Format != "qcow2" || overlay.CapacityBytes != base.CapacityBytes {
+				t.Errorf("asked for %d bytes: got %+v, want a qcow2 of %d bytes", size, overlay, base.CapacityBytes)
+			}
 		}
 	})
 	t.Run("a larger overlay is found as it was created, and can be created again", func(t *testing.T) {
