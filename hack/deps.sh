@@ -13,7 +13,6 @@ if [ "$(id -u)" != 0 ]; then
 	echo "These Debian packages are missing, and only root can install them: ${missing[*]}" >&2
 	exit 1
 fi
-export DEBIAN_FRONTEND=noninteractive
-./step.sh "apt-get update" apt-get update -q
+./step.sh "apt-get update" ./apt-get.sh update -q
 ./step.sh "apt-get install ${missing[*]} (a minute or two, once)" \
-	apt-get install -y -q --no-install-recommends "${missing[@]}"
+	./apt-get.sh install -y -q --no-install-recommends "${missing[@]}"

@@ -29,8 +29,8 @@ install_missing() {
 	done
 	[ ${#missing[@]} -gt 0 ] || return 0
 	say "installing Debian packages that are missing: ${missing[*]}"
-	apt-get -qq update >&2
-	DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends "${missing[@]}" >&2
+	"$here/../apt-get.sh" -qq update >&2
+	"$here/../apt-get.sh" -qq install -y --no-install-recommends "${missing[@]}" >&2
 }
 
 # --- Ignition, from its module

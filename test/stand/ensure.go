@@ -95,11 +95,15 @@ func install(ctx context.Context, log io.Writer, pkgs []string) error {
 	if err != nil {
 		return fmt.Errorf("missing what Debian has in %s, and there is no apt-get here: install it", list)
 	}
+	flock, err := program("flock") // hack/apt-get.sh holds the same lock: apt-get fails when another one has the lists
+	if err != nil {
+		return fmt.Errorf("missing what Debian has in %s, and there is no flock here: install util-linux", list)
+	}
 	start := time.Now()
 	_, _ = fmt.Fprintf(log, "stand: installing %s\n", list) // a log that cannot be written stops nothing
-	options := []string{"-q", "-y", "-o", "DPkg::Lock::Timeout=300"}
+	options := []string{"/run/lock/caplv-apt-get", apt, "-q", "-y", "-o", "DPkg::Lock::Timeout=300"}
 	for _, args := range [][]string{{"update"}, append([]string{"install", "--no-install-recommends"}, pkgs...)} {
-		cmd := exec.CommandContext(ctx, apt, append(options, args...)...)
+		cmd := exec.CommandContext(ctx, flock, append(options, args...)...)
 		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive", "PATH="+os.Getenv("PATH")+":"+adminPath)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("missing %s, and apt-get %s failed (%w): %s", list, args[0], err, lastLines(out, 3))
