@@ -29,8 +29,9 @@ install_missing() {
 	done
 	[ ${#missing[@]} -gt 0 ] || return 0
 	say "installing Debian packages that are missing: ${missing[*]}"
-	"$here/../apt-get.sh" -qq update >&2
-	"$here/../apt-get.sh" -qq install -y --no-install-recommends "${missing[@]}" >&2
+	"$here/../step.sh" "apt-get update" "$here/../apt-get.sh" update -q >&2
+	"$here/../step.sh" "apt-get install ${missing[*]}" \
+		"$here/../apt-get.sh" install -y -q --no-install-recommends "${missing[@]}" >&2
 }
 
 # --- Ignition, from its module
