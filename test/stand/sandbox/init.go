@@ -83,7 +83,7 @@ func furnish(state string, folders []string) error {
 		func() error { return mount("none", "/", "", unix.MS_REC|unix.MS_PRIVATE, "") },
 		func() error { return mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "") },
 		func() error { return mount("tmpfs", "/dev/shm", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=1777") },
-		furnishRun, furnishSys, furnishEtc,
+		furnishRun, furnishSys, furnishEtc, furnishKVM,
 		func() error { return furnishFolders(state, folders) },
 		func() error { return unix.Sethostname([]byte(Hostname)) },
 		loopbackUp,
@@ -136,6 +136,37 @@ func furnishEtc() error {
 	}
 	const hosts = "127.0.0.1 localhost\n127.0.1.1 " + Hostname + "\n"
 	return os.WriteFile("/etc/hosts", []byte(hosts), 0o644)
+}
+
+// furnishKVM hides /dev/kvm behind an empty file, unless KVMVariable is set: many a container and cloud machine has the device, and
+// no guest survives in it. With the variable it gets the mode that udev would give it, because QEMU does not run as root.
+func furnishKVM() error {
+	const device, devices = "/dev/kvm", PrivateDir + "/dev"
+	var stat unix.Stat_t
+	switch err := unix.Stat(device, &stat); {
+	case errors.Is(err, unix.ENOENT):
+		return nil
+	case err != nil:
+		return fmt.Errorf("looking at %s: %w", device, err)
+	}
+	if err := makeDirs(devices); err != nil {
+		return err
+	}
+	if err := mount("tmpfs", devices, "tmpfs", unix.MS_NOSUID|unix.MS_NOEXEC, "mode=755"); err != nil {
+		return err
+	}
+	const own = devices + "/kvm"
+	kind := uint32(unix.S_IFREG)
+	if os.Getenv(KVMVariable) != "" {
+		kind = unix.S_IFCHR
+	}
+	if err := unix.Mknod(own, kind|0o666, int(stat.Rdev)); err != nil {
+		return fmt.Errorf("making %s: %w", own, err)
+	}
+	if err := unix.Chmod(own, 0o666); err != nil { // whatever the umask is
+		return fmt.Errorf("opening %s to all: %w", own, err)
+	}
+	return mount(own, device, "", unix.MS_BIND, "")
 }
 
 // furnishFolders puts folders of the state folder in the place of the machine's.

@@ -25,6 +25,10 @@ const (
 	// PrivateDir exists inside a sandbox only: /run there is the sandbox's own. It lies in memory.
 	PrivateDir = "/run/caplv-stand"
 
+	// KVMVariable, when it is set in the environment, lets guests use the machine's /dev/kvm, which has to work. Without it they
+	// are emulated, on every machine alike.
+	KVMVariable = "CAPLV_STAND_KVM"
+
 	markerFile = PrivateDir + "/state"
 	// initEnv tells the re-executed program that it is the sandbox's init, and where its state folder is.
 	initEnv = "CAPLV_STAND_INIT"
