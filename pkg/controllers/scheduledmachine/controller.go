@@ -121,6 +121,7 @@ func (c *Controller) story(s *scope) []steps.Step[*scope] {
 		return []steps.Step[*scope]{
 			{Condition: schedulingv1.MachineReadyCondition, Do: c.remove},
 			{Do: letGo},
+			{Condition: schedulingv1.MachineReadyCondition, Do: waitForCluster},
 		}
 	}
 }

@@ -141,6 +141,31 @@ var _ = Describe("A ScheduledMachine", func() {
 		Expect(o.there(ctx)).To(ConsistOf(all...))
 	})
 
+	It("makes all of it again when somebody deleted what the machine runs on", func(ctx SpecContext) {
+		o := newOffice(ctx, "15:00:00")
+		o.settle(ctx)
+		first := o.machine(ctx).UID
+		runsOn := &infrav1.LibvirtMachine{}
+		Expect(k8s.Get(ctx, o.key(), runsOn)).To(Succeed())
+		Expect(k8s.Delete(ctx, runsOn)).To(Succeed())
+		o.settle(ctx)
+		Expect(o.machine(ctx).UID).NotTo(Equal(first), "a Machine cannot get another infrastructure object")
+		Expect(o.there(ctx)).To(ConsistOf(all...))
+		Expect(o.announced).To(ContainElement(ContainSubstring("LibvirtMachine " + o.worker.Name + " is gone")))
+	})
+
+	It("keeps its machine when somebody deleted what it booted from", func(ctx SpecContext) {
+		o := newOffice(ctx, "15:00:00")
+		o.settle(ctx)
+		first := o.machine(ctx).UID
+		bootedFrom := &bootstrapv1.IgnitionConfig{}
+		Expect(k8s.Get(ctx, o.key(), bootedFrom)).To(Succeed())
+		Expect(k8s.Delete(ctx, bootedFrom)).To(Succeed())
+		o.settle(ctx)
+		Expect(o.machine(ctx).UID).To(Equal(first))
+		Expect(o.there(ctx)).To(ConsistOf(all...))
+	})
+
 	It("waits for yesterday's machine to go before it makes today's", func(ctx SpecContext) {
 		o := newOffice(ctx, "15:00:00")
 		o.settle(ctx)
@@ -194,6 +219,7 @@ var _ = Describe("A ScheduledMachine", func() {
 		Expect(o.there(ctx)).To(BeEmpty())
 		Expect(o.worker.Status.Phase).To(Equal(schedulingv1.PhasePending))
 		Expect(conditions.GetReason(o.worker, schedulingv1.ScheduledCondition)).To(Equal(schedulingv1.ClusterNotFoundReason))
+		Expect(conditions.GetReason(o.worker, clusterv1.ReadyCondition)).To(Equal(schedulingv1.ClusterNotFoundReason))
 	})
 
 	It("keeps what is there when its schedule cannot be understood", func(ctx SpecContext) {

@@ -54,6 +54,9 @@ func (c *Controller) ensureMachine(ctx context.Context, s *scope) error {
 		}
 	}
 	if s.infrastructure == nil {
+		if s.machine != nil {
+			return c.replaceMachine(ctx, s)
+		}
 		if err := c.createPart(ctx, s, s.infrastructureKind(), s.Spec.InfrastructureSpec.Spec.Raw); err != nil {
 			return err
 		}
@@ -64,6 +67,20 @@ func (c *Controller) ensureMachine(ctx context.Context, s *scope) error {
 		}
 	}
 	return s.waitForMachine()
+}
+
+// replaceMachine deletes a Machine whose infrastructure object somebody deleted, and with it the real machine: it cannot get
+// another one. All is made anew once it is gone. While the kind itself is gone, as in a reinstallation of its provider, nobody
+// knows.
+func (c *Controller) replaceMachine(ctx context.Context, s *scope) error {
+	kind := s.infrastructureKind()
+	if _, err := c.client.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version); err != nil {
+		return fmt.Errorf("looking for the %s of Machine %s: %w", kind.Kind, s.Name, err)
+	}
+	if err := c.removeMachine(ctx, s, fmt.Sprintf("%s %s is gone", kind.Kind, s.Name)); err != nil {
+		return err
+	}
+	return s.removing(0)
 }
 
 // waitForPredecessor holds back a new machine until all of the one before it is gone: they share their names.

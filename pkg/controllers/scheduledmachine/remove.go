@@ -6,6 +6,7 @@ package scheduledmachine
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,7 +24,7 @@ import (
 // are deleted here.
 func (c *Controller) remove(ctx context.Context, s *scope) error {
 	if s.machine != nil && s.ours(s.machine) {
-		if err := c.removeMachine(ctx, s); err != nil {
+		if err := c.removeMachine(ctx, s, s.decision.reason); err != nil {
 			return err
 		}
 		return s.removing(0) // the Machine is watched
@@ -48,7 +49,7 @@ func (c *Controller) remove(ctx context.Context, s *scope) error {
 	return nil
 }
 
-func (c *Controller) removeMachine(ctx context.Context, s *scope) error {
+func (c *Controller) removeMachine(ctx context.Context, s *scope, reason string) error {
 	if s.Spec.KillSwitch {
 		original := s.machine.DeepCopy()
 		if withoutDrain(s.machine) {
@@ -60,11 +61,11 @@ func (c *Controller) removeMachine(ctx context.Context, s *scope) error {
 	if !s.machine.DeletionTimestamp.IsZero() {
 		return nil
 	}
-	ctrl.LoggerFrom(ctx).Info("Deleting Machine", "Machine", client.ObjectKeyFromObject(s.machine), "reason", s.decision.reason)
+	ctrl.LoggerFrom(ctx).Info("Deleting Machine", "Machine", client.ObjectKeyFromObject(s.machine), "reason", reason)
 	if err := c.delete(ctx, s.machine); err != nil {
 		return err
 	}
-	c.machineDeleted(s.ScheduledMachine, s.decision.reason)
+	c.machineDeleted(s.ScheduledMachine, reason)
 	return nil
 }
 
@@ -78,16 +79,26 @@ func (c *Controller) delete(ctx context.Context, o client.Object) error {
 	return nil
 }
 
+// waitForCluster says that a machine would be wanted if there were a Cluster for it.
+func waitForCluster(_ context.Context, s *scope) error {
+	if s.decision.reason != schedulingv1.ClusterNotFoundReason {
+		return nil
+	}
+	return &steps.NotYet{Reason: s.decision.reason, Message: s.decision.message} // Clusters are watched
+}
+
 // removing says what the removal waits for, in the words of those who do it.
 func (s *scope) removing(after time.Duration) error {
-	message := "The machine is being removed"
+	var messages []string
 	if s.machine != nil {
 		for _, condition := range []string{clusterv1.MachineDeletingCondition, clusterv1.MachineInfrastructureReadyCondition} {
 			if c := conditions.Get(s.machine, condition); c != nil && c.Message != "" {
-				message = c.Message
-				break
+				messages = append(messages, c.Message)
 			}
 		}
 	}
-	return &steps.NotYet{Reason: schedulingv1.RemovingMachineReason, Message: message, After: after}
+	if len(messages) == 0 {
+		messages = []string{"The machine is being removed"}
+	}
+	return &steps.NotYet{Reason: schedulingv1.RemovingMachineReason, Message: strings.Join(messages, "; "), After: after}
 }

@@ -4,7 +4,10 @@
 package scheduledmachine
 
 import (
+	"slices"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
@@ -72,6 +75,8 @@ func (s *scope) phaseOfMachine() schedulingv1.Phase {
 	}
 }
 
+// somethingLeft says whether anything of our machine was there when we looked.
 func (s *scope) somethingLeft() bool {
-	return conditions.GetReason(s, schedulingv1.MachineReadyCondition) != steps.DoneReason
+	return (s.machine != nil && s.ours(s.machine)) ||
+		slices.ContainsFunc(s.parts(), func(part *unstructured.Unstructured) bool { return s.ours(part) })
 }
