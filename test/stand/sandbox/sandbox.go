@@ -25,8 +25,8 @@ const (
 	// PrivateDir exists inside a sandbox only: /run there is the sandbox's own. It lies in memory.
 	PrivateDir = "/run/caplv-stand"
 
-	// KVMVariable, when it is set in the environment, lets guests use the machine's /dev/kvm, which has to work. Without it they
-	// are emulated, on every machine alike.
+	// KVMVariable lets guests, when it is set in the environment, use the machine's /dev/kvm, which has to work. Without it
+	// they are emulated, on every machine alike.
 	KVMVariable = "CAPLV_STAND_KVM"
 
 	markerFile = PrivateDir + "/state"
