@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -137,7 +136,8 @@ func (c mergeCase) check(t *testing.T, result Result, line string) {
 	t.Helper()
 	verb, rest, _ := strings.Cut(line, " ")
 	subject, want, _ := strings.Cut(rest, " ")
-	files := effectiveFiles(t, result.Config)
+	tree := effective(t, result.Config)
+	files := filesOf(tree)
 	held := content(files[subject])
 	ok := false
 	switch verb {
@@ -161,11 +161,11 @@ func (c mergeCase) check(t *testing.T, result Result, line string) {
 	case "once":
 		ok = files[subject] != nil // Ignition refuses what is there twice
 	case "mode":
-		ok = fmt.Sprint(files[subject]["mode"]) == want
+		ok = string(files[subject].get("mode").raw) == want
 	case "unit":
-		ok = slices.ContainsFunc(list(decode(t, result.Config), "systemd", "units"), func(u any) bool { return text(u, "name") == rest })
+		ok = slices.ContainsFunc(tree.list("systemd", "units"), func(u *node) bool { return u.text("name") == rest })
 	case "dropin", "no-dropin":
-		ok = hasDropIn(t, result.Config, subject, want) == (verb == "dropin")
+		ok = hasDropIn(tree, subject, want) == (verb == "dropin")
 	default:
 		t.Fatalf("unknown check %q", line)
 	}
@@ -183,75 +183,71 @@ func unescape(t *testing.T, text string) string {
 	return plain
 }
 
-func clean(file map[string]any) bool {
-	contents, _ := file["contents"].(map[string]any)
-	return onlyKeys(file, "path", "mode", "overwrite", "contents") && onlyKeys(contents, "source") && file["overwrite"] == true
+func clean(file *node) bool {
+	return file.onlyKeys("path", "mode", "overwrite", "contents") && file.get("contents").onlyKeys("source") && file.isTrue("overwrite")
 }
 
-func decode(t *testing.T, config []byte) map[string]any {
-	t.Helper()
-	var tree map[string]any
-	if err := json.Unmarshal(config, &tree); err != nil {
-		t.Fatal(err)
+func tree(tb testing.TB, text []byte) *node {
+	tb.Helper()
+	root, err := parseTree(text)
+	if err != nil {
+		tb.Fatal(err)
 	}
-	return tree
+	return root
 }
 
-// effectiveFiles are the files by path; those of merged configs win.
-func effectiveFiles(t *testing.T, config []byte) map[string]map[string]any {
-	t.Helper()
-	tree := decode(t, config)
-	files := map[string]map[string]any{}
-	for _, f := range list(tree, "storage", "files") {
-		files[text(f, "path")] = f.(map[string]any)
+// effective is the config as a guest ends up with it.
+func effective(tb testing.TB, config []byte) *node {
+	tb.Helper()
+	text, err := Effective(config)
+	if err != nil {
+		tb.Fatal(err)
 	}
-	for _, m := range list(tree, "ignition", "config", "merge") {
-		url, err := dataurl.DecodeString(text(m, "source"))
-		if err != nil {
-			continue // it is somewhere else
-		}
-		inner := url.Data
-		if text(m, "compression") == "gzip" {
-			if inner, err = gunzip(inner); err != nil {
-				t.Fatal(err)
-			}
-		}
-		maps.Copy(files, effectiveFiles(t, inner))
+	return tree(tb, text)
+}
+
+// filesOf are the files by path.
+func filesOf(root *node) map[string]*node {
+	files := map[string]*node{}
+	for _, f := range root.list("storage", "files") {
+		files[f.text("path")] = f
 	}
 	return files
 }
 
-func hasDropIn(t *testing.T, config []byte, unit, name string) bool {
-	t.Helper()
-	for _, u := range list(decode(t, config), "systemd", "units") {
-		if text(u, "name") == unit {
-			return slices.ContainsFunc(list(u.(map[string]any), "dropins"), func(x any) bool { return text(x, "name") == name })
-		}
+// rendered are the files by path, as text.
+func rendered(root *node) map[string]string {
+	files := map[string]string{}
+	for at, f := range filesOf(root) {
+		files[at] = string(f.render())
 	}
-	return false
+	return files
+}
+
+func hasDropIn(root *node, unit, name string) bool {
+	return slices.ContainsFunc(root.list("systemd", "units"), func(u *node) bool {
+		return u.text("name") == unit &&
+			slices.ContainsFunc(u.list("dropins"), func(x *node) bool { return x.text("name") == name })
+	})
 }
 
 // largeConfig has 400 files of so many lines each: 43 lines make 1.5 MiB, as a large cluster's config has.
 func largeConfig(tb testing.TB, lines int) []byte {
 	tb.Helper()
-	var files []any
+	var files []*node
 	for i := range 400 {
 		var content strings.Builder
 		for l := range lines {
 			fmt.Fprintf(&content, "line %03d of file %03d: some text with = and spaces and \"quotes\"\n", l, i)
 		}
-		files = append(files, map[string]any{
-			"path": fmt.Sprintf("/etc/example/f%03d", i), "mode": 420, "overwrite": true,
-			"contents": map[string]any{"source": "data:," + dataurl.EscapeString(content.String())},
-		})
+		files = append(files, value([]member{
+			{"path", value(fmt.Sprintf("/etc/example/f%03d", i))},
+			{"mode", value(0o644)},
+			{"overwrite", boolean(true)},
+			{"contents", resource("data:," + dataurl.EscapeString(content.String()))},
+		}))
 	}
-	config, err := render(map[string]any{
-		"ignition": map[string]any{"version": "3.2.0"}, "storage": map[string]any{"files": files},
-	})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return config
+	return overlay("3.2.0", "files", files).render()
 }
 
 func zip(tb testing.TB, text []byte) []byte {

@@ -4,173 +4,202 @@
 package ignitionmerge
 
 import (
-	"bytes"
-	"encoding/base64"
-	"encoding/json"
 	"path"
 	"slices"
 	"strings"
-
-	"github.com/vincent-petithory/dataurl"
 )
 
-// file is one of the machine's own.
-type file struct {
-	path    string
-	mode    int
-	content string
+const systemdDir = "/etc/systemd/system"
+
+// own is all that is one machine's own.
+type own struct {
+	files []File // sorted by path
+	units []Unit // sorted by name
 }
 
-// put makes the files those of the config, whatever it had in their places.
-func (d *document) put(own []file) error {
-	slices.SortFunc(own, func(a, b file) int { return strings.Compare(a.path, b.path) })
-	storage := d.object("storage")
-	for _, kind := range []string{"files", "links", "directories"} {
-		kept, err := withoutOwn(list(storage, kind), own)
+// put makes what is the machine's own that of the config, whatever the config has in its place.
+func (d *document) put(o own) error {
+	d.visit(func(l *layer) { l.strip(o) })
+	if err := d.checkPaths(o.files); err != nil {
+		return err
+	}
+	if err := d.write(); err != nil {
+		return err
+	}
+	if d.isOpaque() {
+		return d.putLast(o)
+	}
+	storage := d.root.object("storage")
+	files := slices.Clone(storage.list("files"))
+	for _, f := range o.files {
+		files = append(files, f.entry(false))
+	}
+	storage.set("files", value(files))
+	d.root.set("storage", storage)
+	putUnits(d.root, o.units)
+	return nil
+}
+
+// strip takes away what stands in the places of what is the machine's own.
+func (l *layer) strip(o own) {
+	storage := l.root.get("storage")
+	for _, kind := range nodeKinds() {
+		entries := storage.list(kind)
+		kept := slices.DeleteFunc(slices.Clone(entries), func(e *node) bool { return o.has(path.Clean(e.text("path"))) })
+		if len(kept) < len(entries) {
+			storage.set(kind, value(kept))
+			l.root.set("storage", storage)
+			l.changed = true
+		}
+	}
+	systemd := l.root.get("systemd")
+	units := systemd.list("units")
+	kept := slices.DeleteFunc(slices.Clone(units), func(u *node) bool {
+		stripped := o.stripUnit(u)
+		l.changed = l.changed || stripped
+		return stripped && u.onlyKeys("name")
+	})
+	if len(kept) < len(units) {
+		systemd.set("units", value(kept))
+		l.root.set("systemd", systemd)
+	}
+}
+
+// has says whether one of the machine's own files is at a path.
+func (o own) has(at string) bool {
+	_, found := slices.BinarySearchFunc(o.files, at, func(f File, at string) int { return strings.Compare(f.Path, at) })
+	return found
+}
+
+// stripUnit takes from a unit what is the machine's own, and says whether there was any. Ignition writes units after files, so
+// that a unit of the config would win over a file of ours at the same path.
+func (o own) stripUnit(u *node) bool {
+	name := u.text("name")
+	mine := Unit{}
+	if i := slices.IndexFunc(o.units, func(m Unit) bool { return m.Name == name }); i >= 0 {
+		mine = o.units[i]
+	}
+	keys := len(u.members)
+	if mine.Contents != "" || o.has(path.Join(systemdDir, name)) {
+		u.set("contents", nil)
+	}
+	if mine.Enabled != nil {
+		u.set("enabled", nil)
+	}
+	if mine.Mask != nil {
+		u.set("mask", nil)
+	}
+	dropIns := u.list("dropins")
+	kept := slices.DeleteFunc(slices.Clone(dropIns), func(x *node) bool {
+		file := x.text("name")
+		return mine.hasDropIn(file) || o.has(path.Join(systemdDir, name+".d", file))
+	})
+	if len(kept) < len(dropIns) {
+		u.set("dropins", value(kept))
+		return true
+	}
+	return len(u.members) < keys
+}
+
+func (u Unit) hasDropIn(name string) bool {
+	return slices.ContainsFunc(u.DropIns, func(x DropIn) bool { return x.Name == name })
+}
+
+// putUnits adds to the units of a config what is the machine's own of them.
+func putUnits(root *node, units []Unit) {
+	if len(units) == 0 {
+		return
+	}
+	systemd := root.object("systemd")
+	all := slices.Clone(systemd.list("units"))
+	for _, mine := range units {
+		i := slices.IndexFunc(all, func(u *node) bool { return u.text("name") == mine.Name })
+		if i < 0 {
+			i = len(all)
+			all = append(all, value([]member{{"name", value(mine.Name)}}))
+		}
+		mine.addTo(all[i])
+	}
+	systemd.set("units", value(all))
+}
+
+func (u Unit) addTo(n *node) {
+	if u.Enabled != nil {
+		n.set("enabled", boolean(*u.Enabled))
+	}
+	if u.Mask != nil {
+		n.set("mask", boolean(*u.Mask))
+	}
+	if u.Contents != "" {
+		n.set("contents", value(u.Contents))
+	}
+	dropIns := slices.Clone(n.list("dropins"))
+	for _, x := range u.DropIns {
+		dropIns = append(dropIns, value([]member{{"name", value(x.Name)}, {"contents", value(x.Contents)}}))
+	}
+	n.set("dropins", value(dropIns))
+}
+
+// putLast makes what is the machine's own the last of what is merged, for a config that the guest fetches would win over what
+// stands in this one. Ignition merges field by field, and would leave compression, hash, owner and more of a fetched file with
+// ours: so a link takes its place first. An entry of another kind removes the one before it as a whole (config/merge, rule f).
+func (d *document) putLast(o own) error {
+	if d.replaced {
+		text, err := wrap(d.root.render(), d.version)
 		if err != nil {
 			return err
 		}
-		set(storage, kind, kept)
+		d.layer = &layer{root: parent(d.version, resource(dataURL(text))), version: d.version}
+		d.children = []child{{entry: d.root.list("ignition", "config", "merge")[0]}}
 	}
-	d.dropUnitDropIn(own)
-	if len(list(d.tree, "ignition", "config", "merge")) > 0 {
-		return d.putLast(own)
+	if len(o.files) == 0 && len(o.units) == 0 {
+		return nil
 	}
-	files := list(storage, "files")
-	for _, f := range own {
-		files = append(files, f.entry(false))
-	}
-	set(storage, "files", files)
-	if len(storage) == 0 {
-		delete(d.tree, "storage")
-	}
-	return nil
-}
-
-// withoutOwn leaves out the entries that are in the places of our files. What lies below one of them is in the way.
-func withoutOwn(entries []any, own []file) ([]any, error) {
-	var kept []any
-	for _, e := range entries {
-		where := path.Clean(text(e, "path"))
-		ours := slices.ContainsFunc(own, func(f file) bool { return f.path == where })
-		below := slices.ContainsFunc(own, func(f file) bool { return strings.HasPrefix(where, f.path+"/") })
-		if below {
-			return nil, &Error{
-				Reason: ReasonPathConflict, Path: "$.storage",
-				Message: "it has an entry below a path that has to be a file: " + path.Dir(where),
-			}
-		}
-		if !ours {
-			kept = append(kept, e)
-		}
-	}
-	return kept, nil
-}
-
-// putLast adds the files as the last of the configs that are merged: there they win over what is fetched, which would win
-// over the config itself. They say that they are not compressed, because a fetched file of the same path may be.
-func (d *document) putLast(own []file) error {
-	var files []any
-	for _, f := range own {
+	var links, files []*node
+	for _, f := range o.files {
+		links = append(links, value([]member{{"path", value(f.Path)}, {"target", value("/dev/null")}}))
 		files = append(files, f.entry(true))
 	}
-	overlay, err := render(map[string]any{
-		"ignition": map[string]any{"version": d.version},
-		"storage":  map[string]any{"files": files},
-	})
-	if err != nil {
-		return err
+	first := overlay(d.version, "links", links)
+	last := overlay(d.version, "files", files)
+	putUnits(last, o.units)
+	entries := slices.Clone(d.root.list("ignition", "config", "merge"))
+	if len(links) > 0 {
+		entries = append(entries, resource(dataURL(first.render())))
 	}
-	config := d.object("ignition", "config")
-	last := map[string]any{"source": dataURL(overlay)}
-	others := slices.DeleteFunc(list(config, "merge"), func(e any) bool { return text(e, "source") == last["source"] })
-	config["merge"] = append(others, last)
+	d.setMerge(append(entries, resource(dataURL(last.render()))))
 	return nil
+}
+
+func overlay(version, kind string, entries []*node) *node {
+	root := value([]member{{"ignition", value([]member{{"version", value(version)}})}})
+	if len(entries) > 0 {
+		root.set("storage", value([]member{{kind, value(entries)}}))
+	}
+	return root
 }
 
 // entry is complete: nothing of another entry could stay beside it.
-func (f file) entry(uncompressed bool) map[string]any {
-	contents := map[string]any{"source": dataURL([]byte(f.content))}
+func (f File) entry(uncompressed bool) *node {
+	contents := resource(dataURL(f.Contents))
 	if uncompressed {
-		contents["compression"] = ""
+		contents.set("compression", value(""))
 	}
-	return map[string]any{"path": f.path, "mode": f.mode, "overwrite": true, "contents": contents}
-}
-
-func dataURL(content []byte) string {
-	return "data:;base64," + base64.StdEncoding.EncodeToString(content)
-}
-
-func (d *document) render() ([]byte, error) { return render(d.tree) }
-
-// render writes keys in order, so that the same tree is always the same text.
-func render(tree map[string]any) ([]byte, error) {
-	var out bytes.Buffer
-	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false)
-	err := encoder.Encode(tree)
-	return bytes.TrimSpace(out.Bytes()), err
-}
-
-// object returns the object at a place of the document, and makes it when it is not there.
-func (d *document) object(keys ...string) map[string]any {
-	at := d.tree
-	for _, key := range keys {
-		next, ok := at[key].(map[string]any)
-		if !ok {
-			next = map[string]any{}
-			at[key] = next
+	e := value([]member{{"path", value(f.Path)}})
+	for _, owner := range []struct{ key, name string }{{"user", f.User}, {"group", f.Group}} {
+		if owner.name != "" {
+			e.set(owner.key, value([]member{{"name", value(owner.name)}}))
 		}
-		at = next
 	}
-	return at
+	e.set("contents", contents)
+	e.set("mode", value(f.mode()))
+	e.set("overwrite", boolean(true))
+	return e
 }
 
-// object returns the object at a place of a tree, or nil.
-func object(tree map[string]any, keys ...string) map[string]any {
-	for _, key := range keys {
-		tree, _ = tree[key].(map[string]any)
+func boolean(b bool) *node {
+	if b {
+		return &node{kind: 't', raw: []byte("true")}
 	}
-	return tree
-}
-
-// list returns the list at a place of a tree, or nil.
-func list(tree map[string]any, keys ...string) []any {
-	last := len(keys) - 1
-	entries, _ := object(tree, keys[:last]...)[keys[last]].([]any)
-	return entries
-}
-
-// set puts a list into an object, and nothing when it is empty.
-func set(o map[string]any, key string, entries []any) {
-	if len(entries) == 0 {
-		delete(o, key)
-		return
-	}
-	o[key] = entries
-}
-
-// text returns a string of an object, or nothing.
-func text(o any, key string) string {
-	m, _ := o.(map[string]any)
-	s, _ := m[key].(string)
-	return s
-}
-
-// content reads what a file of the config holds, when it stands in the config itself.
-func content(entry any) string {
-	m, _ := entry.(map[string]any)
-	contents, _ := m["contents"].(map[string]any)
-	url, err := dataurl.DecodeString(text(contents, "source"))
-	if err != nil {
-		return ""
-	}
-	if text(contents, "compression") != "gzip" {
-		return string(url.Data)
-	}
-	plain, err := gunzip(url.Data)
-	if err != nil {
-		return ""
-	}
-	return string(plain)
+	return &node{kind: 'f', raw: []byte("false")}
 }

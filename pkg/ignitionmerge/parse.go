@@ -6,128 +6,168 @@ package ignitionmerge
 import (
 	"bytes"
 	"fmt"
-	"regexp"
+	"slices"
 	"strings"
 
-	"github.com/clarketm/json"
-	butane "github.com/coreos/butane/config"
-	"github.com/coreos/butane/config/common"
 	"github.com/coreos/ignition/v2/config/util"
-	v30 "github.com/coreos/ignition/v2/config/v3_0"
-	v31 "github.com/coreos/ignition/v2/config/v3_1"
-	v32 "github.com/coreos/ignition/v2/config/v3_2"
-	v33 "github.com/coreos/ignition/v2/config/v3_3"
-	v34 "github.com/coreos/ignition/v2/config/v3_4"
-	v35 "github.com/coreos/ignition/v2/config/v3_5"
-	v36 "github.com/coreos/ignition/v2/config/v3_6"
 	"github.com/coreos/vcontext/report"
 )
 
-// parser parses a config of one spec version, and writes it back in the spelling of the spec. Ignition takes keys in any
-// case, and a generic edit would not see them.
-type parser func(text []byte) (canonical []byte, r report.Report, err error)
+const (
+	// longSource is the length from which the library is given a data URL of the same kind in the place of one that is known to
+	// be valid: it takes time for each character.
+	longSource = 96
 
-func parserFor(version string) (parser, bool) {
-	p, ok := map[string]parser{
-		"3.0.0": typed(v30.Parse),
-		"3.1.0": typed(v31.Parse),
-		"3.2.0": typed(v32.Parse),
-		"3.3.0": typed(v33.Parse),
-		"3.4.0": typed(v34.Parse),
-		"3.5.0": typed(v35.Parse),
-		"3.6.0": typed(v36.Parse),
-	}[version]
-	return p, ok
-}
+	// maxFindings is how many errors and warnings of a library are passed on.
+	maxFindings = 20
 
-func typed[T any](parse func([]byte) (T, report.Report, error)) parser {
-	return func(text []byte) ([]byte, report.Report, error) {
-		config, r, err := parse(text)
-		if err != nil {
-			return nil, r, err
-		}
-		canonical, err := json.Marshal(config)
-		return canonical, r, err
-	}
-}
+	// maxLinkChecks bounds what the library takes for comparing each link with each other entry.
+	maxLinkChecks = 20_000_000
+)
 
-// parse checks a config with the library of its own version. An error of that library has the given reason.
-func parse(text []byte, reason string) (canonical []byte, warnings []Warning, err error) {
+// parse checks a config with the library of its own version, whose errors have the given reason.
+func parse(text []byte, root *node, reason string) (checked *node, version string, warnings []Finding, err error) {
 	// A controller has to survive every config: its libraries are not ours.
 	defer func() {
 		if recover() != nil {
-			err = &Error{Reason: reason, Message: "Ignition's own library cannot cope with it"}
+			err = newError(Finding{Reason: reason, Message: "Ignition's own library cannot cope with it"})
 		}
 	}()
-	version, _, err := util.GetConfigVersion(text)
+	short := shorten(text, root)
+	v, _, err := util.GetConfigVersion(short)
 	if err != nil {
-		return nil, nil, &Error{
+		return nil, "", nil, newError(Finding{
 			Reason: ReasonUnsupportedVersion, Path: "$.ignition.version",
 			Message: "it has to be a version such as 3.2.0, in quotation marks",
+		})
+	}
+	version = v.String()
+	s, ok := specs()[version]
+	if !ok {
+		return nil, "", nil, unsupported(version, v.Major)
+	}
+	if err := checkSize(root); err != nil {
+		return nil, "", nil, err
+	}
+	r, err := s.check(short)
+	if err != nil {
+		return nil, "", nil, reportError(r, reason)
+	}
+	if hasNUL(root) {
+		return nil, "", nil, newError(Finding{Reason: reason, Message: "it has a NUL character"})
+	}
+	if root.isTwisted(s.keys) {
+		canonical, err := s.canonical(text)
+		if err != nil {
+			return nil, "", nil, err
+		}
+		if root, err = parseTree(canonical); err != nil {
+			return nil, "", nil, err
 		}
 	}
-	p, ok := parserFor(version.String())
-	if !ok {
-		return nil, nil, unsupported(version.Major)
-	}
-	canonical, r, err := p(text)
-	if err != nil || r.IsFatal() {
-		return nil, nil, firstError(r, reason)
-	}
-	if bytes.Contains(canonical, []byte(`\u0000`)) {
-		return nil, nil, &Error{Reason: reason, Message: "it has a NUL character"}
-	}
-	return canonical, libraryWarnings(r), nil
+	return root, version, reportWarnings(r), nil
 }
 
-func unsupported(major int64) error {
-	message := "specs 3.0.0 to 3.6.0 are supported"
+func unsupported(version string, major int64) error {
+	message := "specs 3.0.0 to 3.6.0 and " + experimentalVersion + " are supported, and this is " + version
 	if major < 3 {
 		message += "; a Machine Config Server gives a newer one when it is asked with the header " +
-			"\"Accept: application/vnd.coreos.ignition+json;version=3.2.0\""
+			"\"Accept: application/vnd.coreos.ignition+json;version=3.2.0\"; for Flatcar, use Butane with variant: flatcar"
 	}
-	return &Error{Reason: ReasonUnsupportedVersion, Path: "$.ignition.version", Message: message}
+	return newError(Finding{Reason: ReasonUnsupportedVersion, Path: "$.ignition.version", Message: message})
 }
 
-// translate turns Butane into Ignition. It embeds no files, and what it does not know is an error: a mistyped key would be
-// left out of every machine in silence.
-func translate(text []byte) (ignition []byte, warnings []Warning, err error) {
-	defer func() {
-		if recover() != nil {
-			err = &Error{Reason: ReasonInvalidButane, Message: "Butane's own library cannot cope with it"}
+// shorten replaces long data URLs by short ones that are as valid, equal ones by equal ones. Lines stay where they are, because
+// JSON has no line breaks in strings.
+func shorten(text []byte, root *node) []byte {
+	out := make([]byte, 0, len(text)/4)
+	end := 0
+	numbers := map[string]int{}
+	root.walk(func(object *node) {
+		for _, m := range object.members {
+			n := m.value
+			if len(n.raw) < longSource || fold(m.key) != "source" || bytes.IndexByte(n.raw, '\\') >= 0 {
+				continue
+			}
+			source := n.str()
+			header, _, ok := splitDataURL(source)
+			if !ok {
+				continue
+			}
+			number, known := numbers[source]
+			if !known {
+				number = len(numbers)
+				numbers[source] = number
+			}
+			n.short = fmt.Appendf(nil, `"%s,%08d"`, header, number)
+			out = append(out, text[end:n.offset-len(n.raw)]...)
+			out = append(out, n.short...)
+			end = n.offset
 		}
-	}()
-	if regexp.MustCompile(`(?m)^---\s*$`).Match(bytes.TrimPrefix(text, []byte("---"))) {
-		return nil, nil, &Error{Reason: ReasonInvalidButane, Message: "it has several YAML documents, of which Butane reads the first"}
-	}
-	ignition, r, err := butane.TranslateBytes(text, common.TranslateBytesOptions{Raw: true})
-	if err != nil || r.IsFatal() {
-		return nil, nil, firstError(r, ReasonInvalidButane)
-	}
-	for _, e := range r.Entries {
-		if strings.HasPrefix(strings.ToLower(e.Message), "unused key") {
-			return nil, nil, &Error{Reason: ReasonInvalidButane, Path: e.Context.String(), Message: "there is no such key"}
-		}
-	}
-	return ignition, libraryWarnings(r), nil
+	})
+	return append(out, text[end:]...)
 }
 
-// firstError picks the first error of a report. Errors of decoders quote values, and are not passed on.
-func firstError(r report.Report, reason string) error {
-	for _, e := range r.Entries {
-		if !e.Kind.IsFatal() {
-			continue
-		}
-		found := &Error{Reason: reason, Path: e.Context.String(), Message: e.Message}
-		if quotes(e.Message) {
-			found.Message = "it has a value of the wrong type"
-		}
-		if e.Marker.StartP != nil {
-			found.Message += fmt.Sprintf(" (line %d)", e.Marker.StartP.Line)
-		}
-		return found
+// checkSize refuses what the library would take minutes for.
+func checkSize(root *node) error {
+	links := len(root.list("storage", "links"))
+	entries := links + len(root.list("storage", "files")) + len(root.list("storage", "directories"))
+	if links*entries > maxLinkChecks {
+		return newError(Finding{
+			Reason: ReasonTooLarge, Path: "$.storage.links",
+			Message: fmt.Sprintf("%d links among %d entries are more than can be checked", links, entries),
+		})
 	}
-	return &Error{Reason: reason, Message: "it cannot be read"}
+	return nil
+}
+
+// hasNUL says whether a string has a character that no path and no unit can have.
+func hasNUL(root *node) bool {
+	if bytes.Contains(root.raw, []byte(`\u0000`)) {
+		return strings.IndexByte(root.str(), 0) >= 0
+	}
+	for _, m := range root.members {
+		if strings.IndexByte(m.key, 0) >= 0 || hasNUL(m.value) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(root.items, hasNUL)
+}
+
+// reportError passes a library's errors on.
+func reportError(r report.Report, reason string) error {
+	var findings []Finding
+	for _, e := range r.Entries {
+		if e.Kind.IsFatal() && len(findings) < maxFindings {
+			findings = append(findings, finding(e, reason, "it has a value of the wrong type"))
+		}
+	}
+	if len(findings) == 0 {
+		findings = []Finding{{Reason: reason, Message: "it cannot be read"}}
+	}
+	return newError(findings...)
+}
+
+func reportWarnings(r report.Report) []Finding {
+	var warnings []Finding
+	for _, e := range r.Entries {
+		if !e.Kind.IsFatal() && len(warnings) < maxFindings {
+			warnings = append(warnings, finding(e, ReasonLibraryWarnings, "look at this value"))
+		}
+	}
+	return warnings
+}
+
+// finding is an entry of a library's report. Errors of decoders quote values, and are replaced.
+func finding(e report.Entry, reason, instead string) Finding {
+	f := Finding{Reason: reason, Path: e.Context.String(), Message: e.Message}
+	if quotes(e.Message) {
+		f.Message = instead
+	}
+	if e.Marker.StartP != nil {
+		f.Line = int(e.Marker.StartP.Line)
+	}
+	return f
 }
 
 // quotes says whether a message may hold a value of the config.
@@ -138,24 +178,4 @@ func quotes(message string) bool {
 		}
 	}
 	return false
-}
-
-func libraryWarnings(r report.Report) []Warning {
-	var warnings []Warning
-	for _, e := range r.Entries {
-		message := e.Message
-		if quotes(message) {
-			message = "look at this value"
-		}
-		warnings = append(warnings, Warning{Reason: ReasonLibraryWarnings, Path: e.Context.String(), Message: message})
-	}
-	return warnings
-}
-
-// position puts an offset into words.
-func position(text []byte, offset int64) string {
-	before := text[:min(int(offset), len(text))]
-	line := bytes.Count(before, []byte("\n")) + 1
-	column := len(before) - bytes.LastIndexByte(before, '\n') - 1
-	return fmt.Sprintf("line %d, column %d", line, column)
 }

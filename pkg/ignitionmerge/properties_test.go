@@ -5,13 +5,17 @@ package ignitionmerge
 
 import (
 	"bytes"
+	"encoding/base64"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/vincent-petithory/dataurl"
 )
 
 func worker(name string) Overlay {
@@ -55,7 +59,7 @@ func TestMergingAgainChangesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			once := merge(t, shared, worker("w1"))
 			twice := merge(t, once.Config, worker("w1"))
-			if diff := cmp.Diff(effectiveFiles(t, once.Config), effectiveFiles(t, twice.Config)); diff != "" {
+			if diff := cmp.Diff(rendered(effective(t, once.Config)), rendered(effective(t, twice.Config))); diff != "" {
 				t.Errorf("files (-once +twice):\n%s", diff)
 			}
 			if once.Version != twice.Version {
@@ -88,34 +92,24 @@ func TestMachinesShareNothingAndLeaveTheirSourceAlone(t *testing.T) {
 func TestNothingElseChanges(t *testing.T) {
 	for name, shared := range mergeable(t) {
 		t.Run(name, func(t *testing.T) {
-			plain, err := Normalize(shared)
+			plain, err := Normalize(shared, "")
 			if err != nil {
 				t.Fatal(err)
 			}
-			before, after := effectiveFiles(t, plain.Config), effectiveFiles(t, merge(t, shared, worker("w1")).Config)
-			for path, file := range before {
-				ours := []string{hostnamePath, kubeletDropInDir + "/" + providerIDDropIn, keyfilePath("enp1s0")}
-				if slices.Contains(ours, path) {
-					continue
+			before, after := effective(t, plain.Config), effective(t, merge(t, shared, worker("w1")).Config)
+			mine := []string{hostnamePath, kubeletDropInDir + "/" + providerIDDropIn, keyfilePath("enp1s0")}
+			for _, root := range []*node{before, after} {
+				for _, kind := range nodeKinds() {
+					entries := slices.DeleteFunc(root.list("storage", kind), func(e *node) bool { return slices.Contains(mine, e.text("path")) })
+					root.object("storage").set(kind, value(entries))
 				}
-				if diff := cmp.Diff(file, after[path]); diff != "" {
-					t.Errorf("%s (-before +after):\n%s", path, diff)
+				for _, u := range root.list("systemd", "units") {
+					u.set("dropins", value(slices.DeleteFunc(u.list("dropins"), func(x *node) bool { return x.text("name") == providerIDDropIn })))
 				}
+				root.set("storage", root.object("storage"))
 			}
-			untouched := func(config []byte) map[string]any {
-				tree := decode(t, config)
-				delete(tree, "storage")
-				delete(tree, "systemd")
-				if ignition := object(tree, "ignition"); ignition != nil {
-					delete(ignition, "config")
-				}
-				return tree
-			}
-			if len(plain.Config) > wrapThreshold/2 {
-				return // it is inside a wrapper
-			}
-			if diff := cmp.Diff(untouched(plain.Config), untouched(merge(t, shared, worker("w1")).Config)); diff != "" {
-				t.Errorf("outside files and units (-before +after):\n%s", diff)
+			if diff := cmp.Diff(string(before.render()), string(after.render())); diff != "" {
+				t.Errorf("(-before +after):\n%s", diff)
 			}
 		})
 	}
@@ -127,7 +121,7 @@ func TestLargeConfigsAreWrapped(t *testing.T) {
 	if len(result.Config)*10 > len(shared) {
 		t.Errorf("%d bytes became %d", len(shared), len(result.Config))
 	}
-	if n := len(effectiveFiles(t, result.Config)); n != 403 {
+	if n := len(filesOf(effective(t, result.Config))); n != 403 {
 		t.Errorf("a guest sees %d files, want 403", n)
 	}
 	zipped := merge(t, zip(t, shared), worker("w1"))
@@ -177,19 +171,63 @@ func FuzzMerge(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if _, err := Normalize(result.Config); err != nil {
+		if _, err := Normalize(result.Config, ""); err != nil {
 			t.Fatalf("the result cannot be read: %v", err)
 		}
-		if content(effectiveFiles(t, result.Config)[hostnamePath]) != "w1\n" {
+		if content(filesOf(effective(t, result.Config))[hostnamePath]) != "w1\n" {
 			t.Fatal("the machine has another name")
 		}
 	})
 }
 
+// BenchmarkMerge shows that time and memory grow as the config does. The configs have what a rendered one has: text that
+// compresses and certificates that do not.
 func BenchmarkMerge(b *testing.B) {
-	shared := largeConfig(b, 43)
-	b.SetBytes(int64(len(shared)))
-	for b.Loop() {
-		merge(b, shared, worker("w1"))
+	for _, size := range []struct {
+		name  string
+		bytes int
+	}{{"10KB", 10e3}, {"300KB", 300e3}, {"2MB", 2e6}} {
+		b.Run(size.name, func(b *testing.B) {
+			shared := renderedConfig(b, size.bytes)
+			b.SetBytes(int64(len(shared)))
+			b.ReportAllocs()
+			var result Result
+			for b.Loop() {
+				result = merge(b, shared, worker("w1"))
+			}
+			b.ReportMetric(float64(len(result.Config))/float64(len(shared)), "out/in")
+		})
 	}
+}
+
+// renderedConfig has so many bytes or a little more, in files of 12 KB: the mean of the ones that OpenShift renders.
+func renderedConfig(tb testing.TB, size int) []byte {
+	tb.Helper()
+	random := rand.New(rand.NewPCG(1, 2))
+	words := strings.Fields("if then else exit function systemctl kubelet crio network node config set true false --v= /etc/ /usr/bin/ = \"$1\" | && # the of")
+	var files []*node
+	for total := 0; total < size; {
+		var text strings.Builder
+		for text.Len() < min(size, 6000) {
+			text.WriteString(words[random.IntN(len(words))])
+			text.WriteByte(" \n"[random.IntN(2)])
+		}
+		if len(files)%5 == 4 {
+			noise := make([]byte, 4000)
+			for i := range noise {
+				noise[i] = byte(random.Uint32())
+			}
+			text.Reset()
+			text.WriteString(base64.StdEncoding.EncodeToString(noise))
+		}
+		source := "data:," + dataurl.EscapeString(text.String())
+		files = append(files, value([]member{
+			{"path", value(fmt.Sprintf("/etc/example/f%03d", len(files)))},
+			{"mode", value(0o644)},
+			{"overwrite", boolean(true)},
+			{"contents", resource(source)},
+		}))
+		total += len(source)
+	}
+	return overlay("3.2.0", "files", files).render()
 }

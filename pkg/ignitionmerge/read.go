@@ -5,158 +5,139 @@ package ignitionmerge
 
 import (
 	"bytes"
-	"compress/gzip"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
-	"io"
-	"regexp"
 )
 
-const (
-	// maxUnpacked bounds what a compressed config may unpack to. Secrets hold 1 MiB, and rendered configs a few.
-	maxUnpacked = 8 << 20
-
-	// maxWrappers is how many wrappers around a config are taken off.
-	maxWrappers = 4
-)
-
-// document is a config that is being worked on.
+// document is a shared config that is being worked on.
 type document struct {
-	version  string
-	tree     map[string]any
-	warnings []Warning
+	*layer
+	warnings []Finding
 }
 
-// read unpacks, recognizes and checks a shared config.
-func read(shared []byte) (*document, error) {
+// read unpacks, recognizes and checks a shared config. Butane may embed files below dir.
+func read(shared []byte, dir string) (*document, error) {
 	text, err := unpack(shared)
 	if err != nil {
 		return nil, err
 	}
-	var warnings []Warning
-	if isButane(text) {
-		if text, warnings, err = translate(text); err != nil {
-			return nil, err
-		}
-	}
-	if err := recognize(text); err != nil {
-		return nil, err
-	}
-	d, err := open(text)
+	ignition, root, warnings, err := open(text, dir)
 	if err != nil {
 		return nil, err
 	}
-	d.warnings = append(warnings, d.warnings...)
-	if object(d.tree, "ignition", "config", "replace")["source"] != nil {
-		return nil, &Error{
-			Reason: ReasonReplacesConfig, Path: "$.ignition.config.replace",
-			Message: "it would replace all that is added here; use ignition.config.merge instead",
-		}
+	if err := isIgnition(root); err != nil {
+		return nil, err
+	}
+	r := &reader{left: maxUnpacked, translated: &ignition[0] != &text[0], warnings: warnings}
+	outer, err := r.read(ignition, root, "", 0)
+	if err != nil {
+		return nil, err
+	}
+	d := &document{layer: outer.unwrapped(), warnings: r.warnings}
+	if d.version == experimentalVersion {
+		d.warn(Finding{
+			Reason: ReasonExperimentalVersion, Path: "$.ignition.version", Line: d.line(d.root.get("ignition", "version")),
+			Message: "only an image with this very Ignition can read it: use a stable version",
+		})
 	}
 	return d, nil
 }
 
-// open parses a config, and takes off wrappers of our own kind.
-func open(text []byte) (*document, error) {
-	var d *document
-	for range maxWrappers {
-		canonical, warnings, err := parse(text, ReasonInvalidIgnition)
-		if err != nil {
-			return nil, err
-		}
-		d = &document{warnings: warnings}
-		decoder := json.NewDecoder(bytes.NewReader(canonical))
-		decoder.UseNumber()
-		if err := decoder.Decode(&d.tree); err != nil {
-			return nil, err
-		}
-		d.version, _ = object(d.tree, "ignition")["version"].(string)
-		inner, ok := unwrap(d.tree)
-		if !ok {
-			return d, nil
-		}
-		text = inner
-	}
-	return d, nil
-}
+func (d *document) warn(f Finding) { d.warnings = append(d.warnings, f) }
 
-// unpack takes off gzip and a byte order mark.
+// unpack takes off gzip, a byte order mark and white space at the end. Lines stay where they are.
 func unpack(text []byte) ([]byte, error) {
 	if bytes.HasPrefix(text, []byte{0x1f, 0x8b}) {
 		var err error
-		if text, err = gunzip(text); err != nil {
-			return nil, err
+		if text, err = gunzip(text, maxUnpacked); err != nil {
+			if errors.Is(err, errTooLarge) {
+				return nil, tooLarge()
+			}
+			return nil, newError(Finding{Reason: ReasonInvalidIgnition, Message: "it begins like gzip, and cannot be unpacked"})
 		}
 	}
 	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
 	if len(text) > maxUnpacked {
 		return nil, tooLarge()
 	}
-	return bytes.TrimSpace(text), nil
-}
-
-func gunzip(text []byte) ([]byte, error) {
-	r, err := gzip.NewReader(bytes.NewReader(text))
-	if err != nil {
-		return nil, &Error{Reason: ReasonInvalidIgnition, Message: "it is gzipped, and cannot be unpacked"}
-	}
-	unpacked, err := io.ReadAll(io.LimitReader(r, maxUnpacked+1))
-	if err != nil {
-		return nil, &Error{Reason: ReasonInvalidIgnition, Message: "it is gzipped, and cannot be unpacked"}
-	}
-	if len(unpacked) > maxUnpacked {
-		return nil, tooLarge()
-	}
-	return unpacked, nil
+	return bytes.TrimRight(text, " \t\r\n"), nil
 }
 
 func tooLarge() error {
-	return &Error{Reason: ReasonTooLarge, Message: "it unpacks to more than 8 MiB"}
+	return newError(Finding{Reason: ReasonTooLarge, Message: errTooLarge.Error()})
 }
 
-// recognize says what a file is that is not Ignition JSON.
-func recognize(text []byte) error {
+// open parses Ignition JSON, or what Butane translates to it, and says of other files what they are.
+func open(text []byte, dir string) (ignition []byte, root *node, warnings []Finding, err error) {
+	start := bytes.TrimLeft(text, " \t\r\n")
 	switch {
-	case len(text) == 0:
-		return &Error{Reason: ReasonNotIgnition, Message: "it is empty"}
-	case bytes.HasPrefix(text, []byte("#cloud-config")):
-		return &Error{Reason: ReasonNotIgnition, Message: "it is a cloud-config; an Ignition config is needed"}
-	case bytes.HasPrefix(text, []byte("#!")):
-		return &Error{Reason: ReasonNotIgnition, Message: "it is a script; an Ignition config is needed"}
-	case encoded(text):
-		return &Error{Reason: ReasonDoubleEncoded, Message: "it is base64 of a config; put the config itself into the Secret"}
-	case text[0] != '{':
-		return &Error{Reason: ReasonNotIgnition, Message: "it is neither Ignition JSON nor Butane"}
+	case len(start) == 0:
+		return nil, nil, nil, notIgnition("it is empty")
+	case bytes.HasPrefix(start, []byte("{")):
+		if root, err = parseTree(text); err != nil {
+			return nil, nil, nil, err
+		}
+		if root.get("variant") == nil {
+			return text, root, nil, nil
+		}
+	case isButane(text):
+	case bytes.HasPrefix(start, []byte("#cloud-config")):
+		return nil, nil, nil, notIgnition("it is a cloud-config; an Ignition config is needed")
+	case bytes.HasPrefix(start, []byte("#!")):
+		return nil, nil, nil, notIgnition("it is a script; an Ignition config is needed")
+	case isEncoded(start):
+		return nil, nil, nil, newError(Finding{
+			Reason: ReasonDoubleEncoded, Message: "it is base64 of a config; put the config itself into the Secret",
+		})
+	case bytes.HasPrefix(start, []byte{0xff, 0xfe}) || bytes.HasPrefix(start, []byte{0xfe, 0xff}):
+		return nil, nil, nil, notIgnition("it is UTF-16; save it as UTF-8")
+	default:
+		return nil, nil, nil, notIgnition("it is neither Ignition JSON nor Butane")
 	}
-	var head struct {
-		Kind     string
-		Ignition json.RawMessage
+	if ignition, warnings, err = translate(text, dir); err != nil {
+		return nil, nil, nil, err
 	}
-	var syntax *json.SyntaxError
-	if err := json.Unmarshal(text, &head); errors.As(err, &syntax) {
-		return &Error{Reason: ReasonInvalidJSON, Message: "it is not valid JSON; the error is at " + position(text, syntax.Offset)}
+	root, err = parseTree(ignition)
+	return ignition, root, warnings, err
+}
+
+func notIgnition(message string) error {
+	return newError(Finding{Reason: ReasonNotIgnition, Message: message})
+}
+
+// isIgnition looks at the keys at the top, in any case.
+func isIgnition(root *node) error {
+	found := false
+	for _, m := range root.members {
+		switch fold(m.key) {
+		case "ignition":
+			found = true
+		case "kind":
+			return notIgnition("it is a Kubernetes object; of a MachineConfig, spec.config is needed")
+		}
 	}
-	if head.Kind != "" {
-		return &Error{Reason: ReasonNotIgnition, Message: "it is a Kubernetes object; of a MachineConfig, spec.config is needed"}
-	}
-	if head.Ignition == nil {
-		return &Error{Reason: ReasonNotIgnition, Message: "it has no object \"ignition\" with a version"}
+	if !found {
+		return notIgnition("it has no object \"ignition\" with a version")
 	}
 	return nil
 }
 
-// encoded says whether the text is base64 of something that we would have recognized.
-func encoded(text []byte) bool {
+// isEncoded says whether the text is base64 of something that we would have recognized.
+func isEncoded(text []byte) bool {
 	plain, err := base64.StdEncoding.DecodeString(string(text))
-	return err == nil && (bytes.HasPrefix(plain, []byte{0x1f, 0x8b}) || bytes.HasPrefix(bytes.TrimSpace(plain), []byte("{")))
+	return err == nil && (bytes.HasPrefix(plain, []byte{0x1f, 0x8b}) || bytes.HasPrefix(bytes.TrimSpace(plain), []byte("{")) || isButane(plain))
 }
 
-// isButane looks for the key that every Butane config has at its top.
-func isButane(text []byte) bool {
-	if !bytes.HasPrefix(text, []byte("{")) {
-		return regexp.MustCompile(`(?m)^["']?variant["']?\s*:`).Match(text)
-	}
-	var head struct{ Variant string }
-	return json.Unmarshal(text, &head) == nil && head.Variant != ""
+// checkContents unpacks what is compressed, and compares what has a hash: a guest that finds it wrong never boots.
+func (d *document) checkContents() error {
+	left := maxUnpacked
+	var err error
+	d.visit(func(l *layer) {
+		for i, f := range l.root.list("storage", "files") {
+			if err == nil {
+				err = l.checkFile(f, i, &left)
+			}
+		}
+	})
+	return err
 }

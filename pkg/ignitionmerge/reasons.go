@@ -3,6 +3,11 @@
 
 package ignitionmerge
 
+import (
+	"fmt"
+	"strings"
+)
+
 // Reasons of errors.
 const (
 	// ReasonInvalidJSON: the config is cut off, or followed by something else.
@@ -19,20 +24,25 @@ const (
 	ReasonInvalidIgnition = "InvalidIgnition"
 	// ReasonInvalidButane: Butane refuses it.
 	ReasonInvalidButane = "InvalidButane"
-	// ReasonReplacesConfig: ignition.config.replace would throw away what is the machine's own.
-	ReasonReplacesConfig = "ReplacesConfig"
 	// ReasonPathConflict: it has a directory, a link or a file in the way of what is the machine's own.
 	ReasonPathConflict = "PathConflict"
-	// ReasonInvalidHostname, ReasonInvalidProviderID and ReasonInvalidNetwork are about the overlay.
+	// ReasonInvalidContents: what a data URL holds is not what its hash or its compression says. A guest would refuse it.
+	ReasonInvalidContents = "InvalidContents"
+	// ReasonInvalidHostname, ReasonInvalidProviderID, ReasonInvalidNetwork, ReasonInvalidFile and
+	// ReasonInvalidUnit are about the overlay.
 	ReasonInvalidHostname   = "InvalidHostname"
 	ReasonInvalidProviderID = "InvalidProviderID"
 	ReasonInvalidNetwork    = "InvalidNetwork"
+	ReasonInvalidFile       = "InvalidFile"
+	ReasonInvalidUnit       = "InvalidUnit"
 )
 
 // Reasons of warnings.
 const (
 	// ReasonLibraryWarnings: Ignition or Butane warns of something in the config.
 	ReasonLibraryWarnings = "LibraryWarnings"
+	// ReasonExperimentalVersion: the config is of a version that the next release of Ignition refuses.
+	ReasonExperimentalVersion = "ExperimentalVersion"
 	// ReasonKubeletIgnoresProviderID: the config's kubelet.service reads no provider ID.
 	ReasonKubeletIgnoresProviderID = "KubeletIgnoresProviderID"
 	// ReasonKubeletMasked: the config masks kubelet.service.
@@ -49,29 +59,48 @@ const (
 	ReasonAmbiguousNodeIP = "AmbiguousNodeIP"
 )
 
+// Finding is something in the shared config, or in what is the machine's own, that its author should know.
+type Finding struct {
+	// Reason is one of the constants above.
+	Reason string
+	// Path is where in the user's document it is, such as $.storage.files.1, or empty. Inside a config that stands in a data URL
+	// of another, it is the path of the URL, " > " and the path inside.
+	Path string
+	// Line of the user's document, counted from 1. Zero: unknown.
+	Line int
+	// Message says what is wrong and what to do. It never quotes the config, except for its paths and names.
+	Message string
+}
+
+// String gives the place and the message.
+func (f Finding) String() string {
+	place := f.Path
+	if f.Line > 0 {
+		place = strings.TrimPrefix(fmt.Sprintf("%s (line %d)", f.Path, f.Line), " ")
+	}
+	if place == "" {
+		return f.Message
+	}
+	return place + ": " + f.Message
+}
+
 // Error says why no machine could boot.
 type Error struct {
-	// Reason is one of the constants above.
-	Reason string
-	// Path is where in the user's document it goes wrong, or empty.
-	Path string
-	// Message says what is wrong and what to do. It never quotes the config.
-	Message string
+	// Finding is the first one, whose reason is that of the error.
+	Finding
+	// More are the others.
+	More []Finding
 }
+
+func newError(findings ...Finding) error { return &Error{Finding: findings[0], More: findings[1:]} }
+
+// Findings are all that is wrong.
+func (e *Error) Findings() []Finding { return append([]Finding{e.Finding}, e.More...) }
 
 func (e *Error) Error() string {
-	if e.Path == "" {
-		return e.Message
+	var texts []string
+	for _, f := range e.Findings() {
+		texts = append(texts, f.String())
 	}
-	return e.Path + ": " + e.Message
-}
-
-// Warning is what the config's authors should know.
-type Warning struct {
-	// Reason is one of the constants above.
-	Reason string
-	// Path is where in the user's document it is, or empty.
-	Path string
-	// Message says what to do. It never quotes the config.
-	Message string
+	return strings.Join(texts, "; ")
 }

@@ -20,6 +20,6 @@ func (a announcer) created(c *bootstrapv1.IgnitionConfig, version string) {
 }
 
 // warned tells what the config's authors should know. Nothing of the config is quoted.
-func (a announcer) warned(c *bootstrapv1.IgnitionConfig, w ignitionmerge.Warning) {
-	a.Eventf(c, nil, corev1.EventTypeWarning, w.Reason, "Check", "Secret %s: %s", c.Spec.SecretRef.Name, w.Message)
+func (a announcer) warned(c *bootstrapv1.IgnitionConfig, w ignitionmerge.Finding) {
+	a.Eventf(c, nil, corev1.EventTypeWarning, w.Reason, "Check", "Secret %s: %s", c.Spec.SecretRef.Name, w)
 }

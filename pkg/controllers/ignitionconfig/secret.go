@@ -81,7 +81,7 @@ func (c *Controller) createDataSecret(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	config, err := ignitionmerge.Normalize(source)
+	config, err := ignitionmerge.Normalize(source, "")
 	if err != nil {
 		return invalidSource(s, err)
 	}

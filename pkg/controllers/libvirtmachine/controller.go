@@ -62,7 +62,7 @@ type scope struct {
 
 	uuid     string                  // of the domain
 	ignition []byte                  // the machine's own config
-	warnings []ignitionmerge.Warning // about it
+	warnings []ignitionmerge.Finding // about it
 	host     *infrav1.LibvirtHost    // that it lives on
 	conn     hypervisor.Host         // to that host
 	files    files                   // on that host

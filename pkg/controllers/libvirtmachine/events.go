@@ -21,7 +21,7 @@ func (a announcer) started(m *infrav1.LibvirtMachine, domain string, was hypervi
 }
 
 // warned tells what the config's authors should know. Nothing of the config is quoted.
-func (a announcer) warned(m *infrav1.LibvirtMachine, warnings []ignitionmerge.Warning) {
+func (a announcer) warned(m *infrav1.LibvirtMachine, warnings []ignitionmerge.Finding) {
 	for _, w := range warnings {
 		a.Eventf(m, nil, corev1.EventTypeWarning, w.Reason, "Merge", "Bootstrap data: %s", w.Message)
 	}
