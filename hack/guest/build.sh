@@ -1,5 +1,6 @@
 #!/bin/bash
 # build.sh [OUT.qcow2]: builds the test guest, or finds it in the cache, and prints its path; a copy goes to OUT.
+# build.sh --ignition: the same for its Ignition alone.
 #
 #   EXTRA=containerd,runc    more Debian packages in the guest
 #   GUEST_CACHE=DIR          instead of .cache/guest of the repository
@@ -162,6 +163,11 @@ main() {
 	image=$cache/image-$( (echo "$ignition $tree" && sources) | hash).qcow2
 	exec 9>"$cache/lock"
 	flock 9 # two builders would do the same work twice
+	if [ "${1:-}" = --ignition ]; then
+		[ -s "$ignition" ] || { install_missing && build_ignition "$ignition"; }
+		echo "$ignition"
+		return
+	fi
 	if [ ! -s "$image" ]; then
 		say "not in the cache yet: this takes minutes once, and under a second from then on"
 		[ "$(id -u)" = 0 ] || { say "has to be built as root (it installs Debian packages into a tree)"; exit 1; }

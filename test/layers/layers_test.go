@@ -26,6 +26,9 @@ var allowed = map[string][]string{
 	"pkg/ignitionmerge": {},
 	"pkg/schedule":      {},
 
+	"pkg/overlay": {"apis/infrastructure/v1alpha1", "pkg/domain", "pkg/ignitionmerge"},
+	"pkg/render":  {"apis/infrastructure/v1alpha1", "pkg/domain", "pkg/ignitionmerge", "pkg/overlay"},
+
 	"pkg/hypervisor":                {},
 	"pkg/hypervisor/rpc":            {"pkg/hypervisor"},
 	"pkg/hypervisor/fake":           {"pkg/hypervisor"},
@@ -37,12 +40,12 @@ var allowed = map[string][]string{
 
 	"pkg/controllers/libvirtcluster":   {"apis/infrastructure/v1alpha1", "pkg/steps"},
 	"pkg/controllers/libvirthost":      {"apis/infrastructure/v1alpha1", "pkg/steps", "pkg/hosts", "pkg/hypervisor"},
-	"pkg/controllers/libvirtmachine":   {"apis/infrastructure/v1alpha1", "pkg/steps", "pkg/hosts", "pkg/hypervisor", "pkg/domain", "pkg/ignitionmerge"},
+	"pkg/controllers/libvirtmachine":   {"apis/infrastructure/v1alpha1", "pkg/steps", "pkg/hosts", "pkg/hypervisor", "pkg/domain", "pkg/ignitionmerge", "pkg/overlay"},
 	"pkg/controllers/ignitionconfig":   {"apis/bootstrap/v1alpha1", "pkg/steps", "pkg/ignitionmerge"},
 	"pkg/controllers/scheduledmachine": {"apis/scheduling/v1alpha1", "pkg/steps", "pkg/schedule"},
 
 	"cmd/caplv":              {"apis/infrastructure/v1alpha1", "pkg/controllers/libvirt", "pkg/hypervisor/rpc", "pkg/manager"},
-	"cmd/ignition-bootstrap": {"apis/bootstrap/v1alpha1", "pkg/controllers/ignitionconfig", "pkg/manager"},
+	"cmd/ignition-bootstrap": {"apis/bootstrap/v1alpha1", "pkg/controllers/ignitionconfig", "pkg/manager", "pkg/render"},
 	"cmd/scheduler":          {"apis/scheduling/v1alpha1", "pkg/controllers/scheduledmachine", "pkg/manager"},
 }
 

@@ -30,6 +30,9 @@ const (
 	// InvalidBootstrapDataReason: no machine can be made from the bootstrap data; mend what the message names, and make
 	// the machine anew.
 	InvalidBootstrapDataReason = "InvalidBootstrapData"
+	// IgnitionSecretNotFoundReason: create the Secret, with the key, that a file of spec.ignition names. It is looked for again
+	// every minute.
+	IgnitionSecretNotFoundReason = "IgnitionSecretNotFound"
 	// HostNotFoundReason: create the LibvirtHost that spec.hostRef names.
 	HostNotFoundReason = "HostNotFound"
 	// WaitingForHostReason: the host is not reachable; its own conditions say why.
@@ -92,6 +95,7 @@ type LibvirtMachine struct {
 // +kubebuilder:validation:XValidation:rule="has(self.domain) == has(oldSelf.domain) && (!has(self.domain) || self.domain == oldSelf.domain)",message="domain cannot be changed: make a new machine"
 // +kubebuilder:validation:XValidation:rule="has(self.network) == has(oldSelf.network) && (!has(self.network) || self.network == oldSelf.network)",message="network cannot be changed: make a new machine"
 // +kubebuilder:validation:XValidation:rule="has(self.hostname) == has(oldSelf.hostname) && (!has(self.hostname) || self.hostname == oldSelf.hostname)",message="hostname cannot be changed: make a new machine"
+// +kubebuilder:validation:XValidation:rule="has(self.ignition) == has(oldSelf.ignition) && (!has(self.ignition) || self.ignition == oldSelf.ignition)",message="ignition cannot be changed: make a new machine"
 type LibvirtMachineSpec struct {
 	// providerID is libvirt://<host>/<domain UUID>. The controller sets it before it makes anything on the host.
 	// +optional
@@ -126,6 +130,11 @@ type LibvirtMachineSpec struct {
 	// network is the machine's network card. When unset, it is on the libvirt network "default" with DHCP.
 	// +optional
 	Network NetworkSpec `json:"network,omitempty,omitzero"`
+
+	// ignition is what goes into this machine's copy of its Ignition config, besides its hostname, its provider ID and its
+	// network.
+	// +optional
+	Ignition IgnitionSpec `json:"ignition,omitempty,omitzero"`
 }
 
 // HostReference names a LibvirtHost in the same namespace.
@@ -207,7 +216,8 @@ type RootDisk struct {
 
 // NetworkSpec is a machine's network card, and how the guest configures it.
 // +kubebuilder:validation:MinProperties=1
-// +kubebuilder:validation:XValidation:rule="!has(self.gateway) || has(self.addresses)",message="gateway needs addresses: without them the machine asks DHCP"
+// +kubebuilder:validation:XValidation:rule="!has(self.gateway) && !has(self.gateways) || has(self.addresses)",message="gateway needs addresses: without them the machine asks DHCP"
+// +kubebuilder:validation:XValidation:rule="!has(self.gateway) || !has(self.gateways)",message="only one of gateway and gateways can be given"
 // +kubebuilder:validation:XValidation:rule="!has(self.gateway) || !has(self.addresses) || !isIP(self.gateway) || self.addresses.exists(a, isCIDR(a) && cidr(a).containsIP(self.gateway))",message="gateway must be inside the network of one of the addresses"
 type NetworkSpec struct {
 	// name of the libvirt network, or of the bridge on the host. When unset, it is "default".
@@ -238,6 +248,41 @@ type NetworkSpec struct {
 	// +kubebuilder:validation:XValidation:rule="isIP(self)",message="must be an IP address"
 	Gateway string `json:"gateway,omitempty"`
 
+	// gateways are the routers for other networks where there is one for each of IPv4 and IPv6. Each has to be inside the
+	// network of one of the addresses, or link-local.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=2
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=39
+	// +kubebuilder:validation:items:XValidation:rule="isIP(self)",message="must be an IP address"
+	Gateways []string `json:"gateways,omitempty"`
+
+	// routes are ways to other networks than by a gateway.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=32
+	Routes []Route `json:"routes,omitempty"`
+
+	// mtu is the largest packet in bytes. When unset, it is the network's own.
+	// +optional
+	// +kubebuilder:validation:Minimum=576
+	// +kubebuilder:validation:Maximum=65535
+	MTU int32 `json:"mtu,omitempty"`
+
+	// vlan is the tag that the addresses are behind. When unset, there is none.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=4094
+	VLAN int32 `json:"vlan,omitempty"`
+
+	// matchBy is name when the guest finds the card by the name of its interface, enp1s0, and mac when it finds it by its
+	// hardware address: for images that name it otherwise. When unset, it is name, which OpenShift needs.
+	// +optional
+	MatchBy NetworkMatch `json:"matchBy,omitempty"`
+
 	// nameservers are asked for names. When unset and addresses are given, the gateway is asked.
 	// +optional
 	// +listType=set
@@ -257,6 +302,168 @@ type NetworkSpec struct {
 	// +kubebuilder:validation:items:MaxLength=253
 	// +kubebuilder:validation:items:Pattern=`^[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?$`
 	SearchDomains []string `json:"searchDomains,omitempty"`
+}
+
+// Route is a way to a network.
+type Route struct {
+	// destination is the network, with its prefix length, for example 198.51.100.0/24.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=43
+	// +kubebuilder:validation:XValidation:rule="isCIDR(self) && cidr(self) == cidr(self).masked()",message="must be a network with a prefix length, for example 198.51.100.0/24"
+	Destination string `json:"destination,omitempty"`
+
+	// via is the next hop. When unset, the network is on the link.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=39
+	// +kubebuilder:validation:XValidation:rule="isIP(self)",message="must be an IP address"
+	Via string `json:"via,omitempty"`
+
+	// metric decides between ways to the same network: the least wins. When unset, NetworkManager chooses.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=4294967295
+	Metric int64 `json:"metric,omitempty"`
+}
+
+// NetworkMatch is how the guest finds its network card.
+// +kubebuilder:validation:Enum=name;mac
+type NetworkMatch string
+
+const (
+	// NetworkMatchName finds the card by the name of its interface.
+	NetworkMatchName NetworkMatch = "name"
+	// NetworkMatchMAC finds the card by its hardware address.
+	NetworkMatchMAC NetworkMatch = "mac"
+)
+
+// IgnitionSpec is what goes into one machine's copy of its Ignition config.
+// +kubebuilder:validation:MinProperties=1
+type IgnitionSpec struct {
+	// files are written before anything else runs, in the place of what the config has at their paths.
+	// +optional
+	// +listType=map
+	// +listMapKey=path
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=32
+	Files []IgnitionFile `json:"files,omitempty"`
+
+	// units of systemd. What a unit does not set here stays as the config or the image has it.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=32
+	Units []IgnitionUnit `json:"units,omitempty"`
+}
+
+// IgnitionFile is a file on a machine's disk.
+// +kubebuilder:validation:XValidation:rule="has(self.content) != has(self.contentFrom)",message="exactly one of content and contentFrom is needed"
+type IgnitionFile struct {
+	// path of the file, absolute and without //, . and .. in it.
+	// +required
+	// +kubebuilder:validation:MinLength=2
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:Pattern=`^(/[^/\x00]+)+$`
+	Path string `json:"path,omitempty"`
+
+	// owner is the user that the file belongs to, or user:group. When unset, it is root:root.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=65
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_.][A-Za-z0-9_.-]*(:[A-Za-z0-9_.][A-Za-z0-9_.-]*)?$`
+	Owner string `json:"owner,omitempty"`
+
+	// permissions are three octal digits, with or without a leading zero. When unset, they are 0644.
+	// +optional
+	// +kubebuilder:validation:MinLength=3
+	// +kubebuilder:validation:MaxLength=4
+	// +kubebuilder:validation:Pattern=`^0?[0-7]{3}$`
+	Permissions string `json:"permissions,omitempty"`
+
+	// content is the whole file. It is stored as it stands here: what is secret belongs into a Secret.
+	// +optional
+	// +kubebuilder:validation:MinLength=0
+	// +kubebuilder:validation:MaxLength=32768
+	Content *string `json:"content,omitempty"`
+
+	// contentFrom is where the whole file comes from.
+	// +optional
+	ContentFrom IgnitionFileSource `json:"contentFrom,omitempty,omitzero"`
+}
+
+// IgnitionFileSource is where the content of a file comes from.
+// +kubebuilder:validation:MinProperties=1
+type IgnitionFileSource struct {
+	// secret holds the content, in the namespace of the machine.
+	// +required
+	Secret SecretKeyReference `json:"secret,omitempty,omitzero"`
+}
+
+// SecretKeyReference names a key of a Secret in the same namespace.
+type SecretKeyReference struct {
+	// name of the Secret.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name,omitempty"`
+
+	// key in the Secret.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[-._a-zA-Z0-9]+$`
+	Key string `json:"key,omitempty"`
+}
+
+// IgnitionUnit is a unit of systemd.
+// +kubebuilder:validation:XValidation:rule="has(self.enabled) || has(self.mask) || has(self.contents) || has(self.dropins)",message="one of enabled, mask, contents and dropins is needed"
+type IgnitionUnit struct {
+	// name of the unit, with its suffix, for example chronyd.service.
+	// +required
+	// +kubebuilder:validation:MinLength=3
+	// +kubebuilder:validation:MaxLength=255
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9:_.\\@-]+\.(service|socket|device|mount|automount|swap|target|path|timer|slice|scope)$`
+	Name string `json:"name,omitempty"`
+
+	// enabled starts the unit at boot, as far as it has an [Install] section.
+	// +optional
+	Enabled *bool `json:"enabled,omitempty"` //nolint:kubeapilinter // Ignition's own field
+
+	// mask makes the unit impossible to start.
+	// +optional
+	Mask *bool `json:"mask,omitempty"` //nolint:kubeapilinter // Ignition's own field
+
+	// contents are the whole unit.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=32768
+	Contents string `json:"contents,omitempty"`
+
+	// dropins change parts of the unit.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	DropIns []IgnitionDropIn `json:"dropins,omitempty"`
+}
+
+// IgnitionDropIn changes parts of a unit.
+type IgnitionDropIn struct {
+	// name of the file, for example 10-proxy.conf. Of two that set the same thing, the later name wins.
+	// +required
+	// +kubebuilder:validation:MinLength=6
+	// +kubebuilder:validation:MaxLength=255
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9:_.\\@-]+\.conf$`
+	Name string `json:"name,omitempty"`
+
+	// contents are the whole drop-in.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=32768
+	Contents string `json:"contents,omitempty"`
 }
 
 // NetworkType is what a network card is plugged into.

@@ -14,18 +14,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/finos/caplv/apis/infrastructure/v1alpha1"
-	"github.com/finos/caplv/pkg/domain"
 	"github.com/finos/caplv/pkg/ignitionmerge"
+	"github.com/finos/caplv/pkg/overlay"
 	"github.com/finos/caplv/pkg/steps"
 )
 
-const (
-	// bootstrapDataKey is where Cluster API's contract has the bootstrap data in its Secret.
-	bootstrapDataKey = "value"
-
-	// firstInterface is what a guest calls the card on PCI bus 1, slot 0 of a q35 board, where pkg/domain pins it.
-	firstInterface = "enp1s0"
-)
+// bootstrapDataKey is where Cluster API's contract has the bootstrap data in its Secret.
+const bootstrapDataKey = "value"
 
 // prepareIgnition waits for the bootstrap data, and merges what is the machine's own into a copy of it. The same data gives
 // the same config each time.
@@ -40,7 +35,14 @@ func (c *Controller) prepareIgnition(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	merged, err := ignitionmerge.Merge(data, s.overlay())
+	own, err := overlay.Of(overlay.Machine{
+		Spec: s.Spec, Hostname: s.hostname(), UUID: s.uuid,
+		Secret: func(ref infrav1.SecretKeyReference) ([]byte, error) { return c.fileContent(ctx, s, ref) },
+	})
+	if err != nil {
+		return err
+	}
+	merged, err := ignitionmerge.Merge(data, own)
 	if invalid, ok := errors.AsType[*ignitionmerge.Error](err); ok {
 		return &steps.NotYet{
 			Reason:  infrav1.InvalidBootstrapDataReason,
@@ -83,23 +85,22 @@ func (c *Controller) bootstrapData(ctx context.Context, s *scope) ([]byte, error
 	return data, nil
 }
 
-// overlay is what makes this machine differ from all others that share its bootstrap data.
-func (s *scope) overlay() ignitionmerge.Overlay {
-	nic := ignitionmerge.NIC{
-		Interface:     firstInterface,
-		MAC:           domain.MAC(s.uuid, 0),
-		Addresses:     s.Spec.Network.Addresses,
-		Nameservers:   s.Spec.Network.Nameservers,
-		SearchDomains: s.Spec.Network.SearchDomains,
+// fileContent reads what a file of spec.ignition is to hold.
+func (c *Controller) fileContent(ctx context.Context, s *scope, ref infrav1.SecretKeyReference) ([]byte, error) {
+	secret := &corev1.Secret{}
+	err := c.secrets.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: ref.Name}, secret)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("reading Secret %s for a file of spec.ignition: %w", ref.Name, err)
 	}
-	if s.Spec.Network.Gateway != "" {
-		nic.Gateways = []string{s.Spec.Network.Gateway}
+	content, ok := secret.Data[ref.Key]
+	if !ok {
+		return nil, &steps.NotYet{
+			Reason:  infrav1.IgnitionSecretNotFoundReason,
+			Message: fmt.Sprintf("A file of spec.ignition needs key %q of Secret %s; create it", ref.Key, ref.Name),
+			After:   retryInterval,
+		}
 	}
-	return ignitionmerge.Overlay{
-		Hostname:   s.hostname(),
-		ProviderID: s.Spec.ProviderID,
-		NICs:       []ignitionmerge.NIC{nic},
-	}
+	return content, nil
 }
 
 func (s *scope) hostname() string {
