@@ -67,7 +67,7 @@ test-integration: controlplane-build ## Run the tests against a real kube-apiser
 
 .PHONY: test-e2e
 test-e2e: build guest-image ## Run the boot end to end
-	go test -timeout 30m -v ./test/e2e/...
+	go test -timeout 30m -v ./test/ignition/... ./test/e2e/...
 
 .PHONY: deflake
 deflake: deps controlplane-build ## Run units and integration in random order, with the race detector, until one fails

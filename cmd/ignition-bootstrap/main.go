@@ -10,6 +10,7 @@ import (
 	"os"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	bootstrapv1 "github.com/finos/caplv/apis/bootstrap/v1alpha1"
@@ -30,6 +31,6 @@ func main() {
 }
 
 func setup(ctx context.Context, mgr ctrl.Manager, options manager.Options) error {
-	c := ignitionconfig.New(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("ignitionconfig"))
+	c := ignitionconfig.New(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("ignitionconfig"), clock.RealClock{})
 	return c.SetupWithManager(ctx, mgr, options.WatchFilter, options.Controller())
 }

@@ -14,7 +14,7 @@ import (
 
 // wrapThreshold is the size in bytes from which a config is wrapped. A guest reads it from QEMU in a time that grows with the
 // square of its size (coreos/ignition#1259).
-const wrapThreshold = 256 << 10
+const wrapThreshold = 64 << 10
 
 // level of compression: the best one saves 4 % more, and takes ten times as long.
 const level = 6

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	bootstrapv1 "github.com/finos/caplv/apis/bootstrap/v1alpha1"
 	infrav1 "github.com/finos/caplv/apis/infrastructure/v1alpha1"
 	schedulingv1 "github.com/finos/caplv/apis/scheduling/v1alpha1"
 	"github.com/finos/caplv/test/apiserver"
@@ -102,6 +103,52 @@ var _ = DescribeTable("A LibvirtMachine",
 	Entry("with a line break in a search domain", func(s *infrav1.LibvirtMachineSpec) {
 		s.Network.SearchDomains = []string{"a\nmethod=auto"}
 	}, "searchDomains"),
+	Entry("with a gateway for each family", func(s *infrav1.LibvirtMachineSpec) {
+		s.Network.Addresses = []string{"192.0.2.10/24", "2001:db8::10/64"}
+		s.Network.Gateways = []string{"192.0.2.1", "fe80::1"}
+	}, ""),
+	Entry("with gateway and gateways", func(s *infrav1.LibvirtMachineSpec) {
+		s.Network.Addresses = []string{"192.0.2.10/24"}
+		s.Network.Gateway, s.Network.Gateways = "192.0.2.1", []string{"192.0.2.1"}
+	}, "only one of gateway and gateways"),
+	Entry("with routes", func(s *infrav1.LibvirtMachineSpec) {
+		s.Network.Routes = []infrav1.Route{{Destination: "198.51.100.0/24", Via: "192.0.2.254", Metric: 50}, {Destination: "2001:db8:1::/48"}}
+	}, ""),
+	Entry("with a route to a machine in a network", func(s *infrav1.LibvirtMachineSpec) {
+		s.Network.Routes = []infrav1.Route{{Destination: "198.51.100.7/24"}}
+	}, "must be a network"),
+	Entry("with a VLAN that is none", func(s *infrav1.LibvirtMachineSpec) { s.Network.VLAN = 4095 }, "vlan"),
+	Entry("with files and units", func(s *infrav1.LibvirtMachineSpec) {
+		s.Ignition.Files = []infrav1.IgnitionFile{
+			{Path: "/etc/a b", Owner: "core:wheel", Permissions: "0640", Content: new("")},
+			{Path: "/etc/b", ContentFrom: infrav1.IgnitionFileSource{Secret: infrav1.SecretKeyReference{Name: "s", Key: "k"}}},
+		}
+		s.Ignition.Units = []infrav1.IgnitionUnit{
+			{Name: "getty@tty1.service", Mask: new(true)},
+			{Name: "a.service", DropIns: []infrav1.IgnitionDropIn{{Name: "10-a.conf", Contents: "[Unit]\n"}}},
+		}
+	}, ""),
+	Entry("with a file of no content", func(s *infrav1.LibvirtMachineSpec) {
+		s.Ignition.Files = []infrav1.IgnitionFile{{Path: "/etc/a"}}
+	}, "exactly one of content and contentFrom"),
+	Entry("with a relative path", func(s *infrav1.LibvirtMachineSpec) {
+		s.Ignition.Files = []infrav1.IgnitionFile{{Path: "etc/a", Content: new("a")}}
+	}, "path"),
+	Entry("with a path that ends with a slash", func(s *infrav1.LibvirtMachineSpec) {
+		s.Ignition.Files = []infrav1.IgnitionFile{{Path: "/etc/a/", Content: new("a")}}
+	}, "path"),
+	Entry("with a path that goes up", func(s *infrav1.LibvirtMachineSpec) {
+		s.Ignition.Files = []infrav1.IgnitionFile{{Path: "/etc/../a", Content: new("a")}}
+	}, "path"),
+	Entry("with permissions in letters", func(s *infrav1.LibvirtMachineSpec) {
+		s.Ignition.Files = []infrav1.IgnitionFile{{Path: "/etc/a", Permissions: "rwx", Content: new("a")}}
+	}, "permissions"),
+	Entry("with a unit that says nothing", func(s *infrav1.LibvirtMachineSpec) {
+		s.Ignition.Units = []infrav1.IgnitionUnit{{Name: "a.service"}}
+	}, "one of enabled, mask, contents and dropins"),
+	Entry("with a drop-in that systemd would not read", func(s *infrav1.LibvirtMachineSpec) {
+		s.Ignition.Units = []infrav1.IgnitionUnit{{Name: "a.service", DropIns: []infrav1.IgnitionDropIn{{Name: "10-a.txt", Contents: "x"}}}}
+	}, "dropins"),
 	Entry("with somebody's provider ID", func(s *infrav1.LibvirtMachineSpec) { s.ProviderID = "aws:///i-1" }, "providerID"),
 )
 
@@ -120,6 +167,9 @@ var _ = Describe("A LibvirtMachine that exists", func() {
 			"domain":   func(s *infrav1.LibvirtMachineSpec) { s.Domain.VCPUs = 8 },
 			"network":  func(s *infrav1.LibvirtMachineSpec) { s.Network.Name = "other" },
 			"hostname": func(s *infrav1.LibvirtMachineSpec) { s.Hostname = "other" },
+			"ignition": func(s *infrav1.LibvirtMachineSpec) {
+				s.Ignition.Files = []infrav1.IgnitionFile{{Path: "/etc/a", Content: new("a")}}
+			},
 		} {
 			changed := m.DeepCopy()
 			change(&changed.Spec)
@@ -143,6 +193,41 @@ var _ = Describe("A LibvirtMachineTemplate", func() {
 		}))).NotTo(Succeed())
 	})
 })
+
+var _ = DescribeTable("An IgnitionConfig",
+	func(ctx SpecContext, spec bootstrapv1.IgnitionConfigSpec, refusal string) {
+		c := &bootstrapv1.IgnitionConfig{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "c"}, Spec: spec}
+		t := &bootstrapv1.IgnitionConfigTemplate{ObjectMeta: c.ObjectMeta}
+		t.Spec.Template.Spec = spec
+		for _, o := range []client.Object{c, t} {
+			if err := dryRun(ctx, o); refusal == "" {
+				Expect(err).NotTo(HaveOccurred())
+			} else {
+				Expect(err).To(MatchError(ContainSubstring(refusal)))
+			}
+		}
+	},
+	Entry("of a Secret", bootstrapv1.IgnitionConfigSpec{SecretRef: bootstrapv1.KeyReference{Name: "s"}}, ""),
+	Entry("of a key of a Secret", bootstrapv1.IgnitionConfigSpec{SecretRef: bootstrapv1.KeyReference{Name: "s", Key: "worker.ign"}}, ""),
+	Entry("with Ignition in it", bootstrapv1.IgnitionConfigSpec{Ignition: "{}"}, ""),
+	Entry("with Butane and a file", bootstrapv1.IgnitionConfigSpec{
+		Butane: "variant: fcos", Files: []bootstrapv1.LocalFile{{Path: "etc/a.conf", SecretRef: bootstrapv1.KeyReference{Name: "s"}}},
+	}, ""),
+	Entry("of several sources", bootstrapv1.IgnitionConfigSpec{Sources: []bootstrapv1.Source{
+		{SecretRef: bootstrapv1.KeyReference{Name: "s"}}, {ConfigMapRef: bootstrapv1.KeyReference{Name: "m"}}, {Butane: "a: b"},
+	}}, ""),
+	Entry("of nothing", bootstrapv1.IgnitionConfigSpec{}, "spec"),
+	Entry("of two things", bootstrapv1.IgnitionConfigSpec{Ignition: "{}", Butane: "a: b"}, "exactly one of secretRef, ignition, butane and sources"),
+	Entry("with a source of two things", bootstrapv1.IgnitionConfigSpec{Sources: []bootstrapv1.Source{
+		{Ignition: "{}", Butane: "a: b"},
+	}}, "exactly one of secretRef, configMapRef, ignition and butane"),
+	Entry("with a file of nothing", bootstrapv1.IgnitionConfigSpec{
+		Butane: "a: b", Files: []bootstrapv1.LocalFile{{Path: "a"}},
+	}, "exactly one of secretRef and configMapRef"),
+	Entry("with a file outside", bootstrapv1.IgnitionConfigSpec{
+		Butane: "a: b", Files: []bootstrapv1.LocalFile{{Path: "a/../../b", SecretRef: bootstrapv1.KeyReference{Name: "s"}}},
+	}, "path"),
+)
 
 var _ = DescribeTable("A ScheduledMachine",
 	func(ctx SpecContext, change func(*schedulingv1.ScheduledMachine), refusal string) {

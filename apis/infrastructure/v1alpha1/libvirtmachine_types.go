@@ -366,6 +366,7 @@ type IgnitionFile struct {
 	// +kubebuilder:validation:MinLength=2
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:Pattern=`^(/[^/\x00]+)+$`
+	// +kubebuilder:validation:XValidation:rule="!self.contains('/../') && !self.contains('/./') && !self.endsWith('/..') && !self.endsWith('/.')",message="must not have . or .. in it"
 	Path string `json:"path,omitempty"`
 
 	// owner is the user that the file belongs to, or user:group. When unset, it is root:root.

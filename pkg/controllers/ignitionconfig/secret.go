@@ -4,6 +4,7 @@
 package ignitionconfig
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,31 +14,41 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	bootstrapv1 "github.com/finos/caplv/apis/bootstrap/v1alpha1"
-	"github.com/finos/caplv/pkg/ignitionmerge"
 	"github.com/finos/caplv/pkg/steps"
 )
 
-// ensureDataSecret looks for the data Secret, and makes it from the source Secret where it is missing. Once it is there it is
-// left alone: the machine that boots from it does not change either.
+// ensureDataSecret makes the data Secret from the sources, and makes it anew when they change, until a machine was made from it:
+// a machine does not change either.
 func (c *Controller) ensureDataSecret(ctx context.Context, s *scope) error {
-	if err := s.waitForCluster(); err != nil {
-		return err
-	}
 	found, err := c.findDataSecret(ctx, s)
 	if err != nil {
 		return err
 	}
-	if !found {
-		if err := c.createDataSecret(ctx, s); err != nil {
+	if found == nil {
+		if err := s.waitForCluster(); err != nil {
 			return err
 		}
+	}
+	err = c.renderDataSecret(ctx, s, found)
+	if found != nil {
+		err = s.compare(found, err)
+	}
+	if err != nil {
+		return err
 	}
 	s.Status.DataSecretName = s.Name
 	s.Status.Initialization.DataSecretCreated = new(true)
 	return nil
+}
+
+// isMade says whether a machine was made from the data Secret, or is being made: its infrastructure tells its provider ID.
+func (s *scope) isMade() bool {
+	return s.machine != nil &&
+		(ptr.Deref(s.machine.Status.Initialization.InfrastructureProvisioned, false) || s.machine.Spec.ProviderID != "")
 }
 
 // waitForCluster holds the copy back until it is needed, so that it is as fresh as can be.
@@ -58,92 +69,119 @@ func (s *scope) waitForCluster() error {
 }
 
 // findDataSecret looks for the data Secret. It carries the config's name, so that a controller which died after making it
-// finds it again.
-func (c *Controller) findDataSecret(ctx context.Context, s *scope) (bool, error) {
+// finds it again. One that lost its owner, as after a restore, is taken in.
+func (c *Controller) findDataSecret(ctx context.Context, s *scope) (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
 	err := c.secrets.Get(ctx, client.ObjectKeyFromObject(s.IgnitionConfig), secret)
 	switch {
 	case apierrors.IsNotFound(err):
-		return false, nil
+		return nil, nil //nolint:nilnil // there is none yet
 	case err != nil:
-		return false, fmt.Errorf("looking for the data Secret: %w", err)
-	case !metav1.IsControlledBy(secret, s.IgnitionConfig):
-		return false, &steps.NotYet{
+		return nil, fmt.Errorf("looking for the data Secret: %w", err)
+	case metav1.IsControlledBy(secret, s.IgnitionConfig):
+		return secret, nil
+	case !s.lost(secret):
+		return nil, &steps.NotYet{
 			Reason:  bootstrapv1.DataSecretTakenReason,
 			Message: fmt.Sprintf("Secret %s exists and is not ours; rename it or the IgnitionConfig", s.Name),
 		}
 	}
-	return true, nil
+	before := client.MergeFromWithOptions(secret.DeepCopy(), client.MergeFromWithOptimisticLock{})
+	secret.OwnerReferences = s.owner()
+	if err := c.client.Patch(ctx, secret, before); err != nil {
+		return nil, fmt.Errorf("taking in the data Secret: %w", err)
+	}
+	return secret, nil
 }
 
-func (c *Controller) createDataSecret(ctx context.Context, s *scope) error {
-	source, err := c.readSource(ctx, s)
+// lost says whether a Secret is a data Secret of ours whose owner is no more: it has none, or one of this name that lived before.
+func (s *scope) lost(secret *corev1.Secret) bool {
+	if s.machine == nil || secret.Type != clusterv1.ClusterSecretType || secret.Labels[clusterv1.ClusterNameLabel] != s.machine.Spec.ClusterName ||
+		string(secret.Data[bootstrapv1.SecretFormatKey]) != bootstrapv1.FormatIgnition {
+		return false
+	}
+	owner := metav1.GetControllerOf(secret)
+	return owner == nil || owner.Kind == "IgnitionConfig" && owner.Name == s.Name
+}
+
+// renderDataSecret makes the data Secret, or makes it anew, as long as that has an effect.
+func (c *Controller) renderDataSecret(ctx context.Context, s *scope, found *corev1.Secret) error {
+	var err error
+	if s.sources, err = c.readSources(ctx, s); err != nil {
+		return err
+	}
+	if found != nil && s.isMade() {
+		return nil
+	}
+	rendered, err := s.sources.render()
 	if err != nil {
 		return err
 	}
-	config, err := ignitionmerge.Normalize(source, "")
-	if err != nil {
-		return invalidSource(s, err)
+	s.rendered, s.data = &rendered, rendered.Config
+	wanted := s.dataSecret()
+	switch {
+	case found == nil:
+		if err := c.client.Create(ctx, wanted); err != nil {
+			return fmt.Errorf("creating the data Secret: %w", err)
+		}
+		c.created(s)
+	case !bytes.Equal(found.Data[bootstrapv1.SecretValueKey], rendered.Config) ||
+		found.Annotations[bootstrapv1.SourceHashAnnotation] != s.sources.hash():
+		before := client.MergeFromWithOptions(found.DeepCopy(), client.MergeFromWithOptimisticLock{})
+		found.Data = wanted.Data
+		metav1.SetMetaDataAnnotation(&found.ObjectMeta, bootstrapv1.SourceHashAnnotation, s.sources.hash())
+		if err := c.client.Patch(ctx, found, before); err != nil {
+			return fmt.Errorf("updating the data Secret: %w", err)
+		}
+		c.updated(s)
 	}
-	if err := c.client.Create(ctx, s.dataSecret(config.Config)); err != nil {
-		return fmt.Errorf("creating the data Secret: %w", err)
-	}
-	s.Status.SpecVersion = config.Version
-	c.created(s.IgnitionConfig, config.Version)
-	for _, warning := range config.Warnings {
-		c.warned(s.IgnitionConfig, warning)
+	s.Status.SpecVersion = rendered.Version
+	s.upToDate(metav1.ConditionTrue, steps.DoneReason, "")
+	return nil
+}
+
+// compare says whether the data Secret, which is there, is what the sources give. What is wrong with them now takes nothing away.
+func (s *scope) compare(found *corev1.Secret, err error) error {
+	s.data = found.Data[bootstrapv1.SecretValueKey]
+	wrong, isNews := errors.AsType[*steps.NotYet](err)
+	hash := found.Annotations[bootstrapv1.SourceHashAnnotation]
+	switch {
+	case err != nil && !isNews:
+		return err
+	case isNews && s.isMade():
+		s.upToDate(metav1.ConditionFalse, bootstrapv1.SourceChangedReason,
+			"The machine stays as it was made, but none could be made anew: "+wrong.Message)
+	case isNews:
+		s.upToDate(metav1.ConditionFalse, wrong.Reason, "The data Secret stays as it was: "+wrong.Message)
+	case s.isMade() && hash != "" && hash != s.sources.hash():
+		s.upToDate(metav1.ConditionFalse, bootstrapv1.SourceChangedReason,
+			"A source changed after the machine was made from it; delete the Machine, or roll it out anew, to use the change")
+	default:
+		s.upToDate(metav1.ConditionTrue, steps.DoneReason, "")
 	}
 	return nil
 }
 
-func (c *Controller) readSource(ctx context.Context, s *scope) ([]byte, error) {
-	name := s.Spec.SecretRef.Name
-	secret := &corev1.Secret{}
-	err := c.secrets.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: name}, secret)
-	if apierrors.IsNotFound(err) {
-		return nil, &steps.NotYet{
-			Reason:  bootstrapv1.SourceSecretNotFoundReason,
-			Message: fmt.Sprintf("Secret %s does not exist; create it with the Ignition config under the key %q", name, bootstrapv1.SecretValueKey),
-		}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading Secret %s: %w", name, err)
-	}
-	value, ok := secret.Data[bootstrapv1.SecretValueKey]
-	if !ok {
-		return nil, &steps.NotYet{
-			Reason:  bootstrapv1.SourceSecretKeyMissingReason,
-			Message: fmt.Sprintf("Secret %s has no key %q; put the Ignition config there", name, bootstrapv1.SecretValueKey),
-		}
-	}
-	return value, nil
+func (s *scope) upToDate(status metav1.ConditionStatus, reason, message string) {
+	conditions.Set(s, metav1.Condition{Type: bootstrapv1.UpToDateCondition, Status: status, Reason: reason, Message: message})
 }
 
-// invalidSource says where the source goes wrong. Errors of ignitionmerge never quote the config.
-func invalidSource(s *scope, err error) error {
-	var invalid *ignitionmerge.Error
-	if !errors.As(err, &invalid) {
-		return fmt.Errorf("reading the config in Secret %s: %w", s.Spec.SecretRef.Name, err)
-	}
-	return &steps.NotYet{
-		Reason:  bootstrapv1.SourceSecretInvalidReason,
-		Message: fmt.Sprintf("Secret %s: %s: %s", s.Spec.SecretRef.Name, invalid.Reason, invalid.Error()),
-	}
+func (s *scope) owner() []metav1.OwnerReference {
+	return []metav1.OwnerReference{*metav1.NewControllerRef(s.IgnitionConfig, bootstrapv1.GroupVersion.WithKind("IgnitionConfig"))}
 }
 
-func (s *scope) dataSecret(config []byte) *corev1.Secret {
+func (s *scope) dataSecret() *corev1.Secret {
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
-			Name:      s.Name,
-			Namespace: s.Namespace,
-			Labels:    map[string]string{clusterv1.ClusterNameLabel: s.machine.Spec.ClusterName},
-			OwnerReferences: []metav1.OwnerReference{
-				*metav1.NewControllerRef(s.IgnitionConfig, bootstrapv1.GroupVersion.WithKind("IgnitionConfig")),
-			},
+			Name:            s.Name,
+			Namespace:       s.Namespace,
+			Labels:          map[string]string{clusterv1.ClusterNameLabel: s.machine.Spec.ClusterName},
+			Annotations:     map[string]string{bootstrapv1.SourceHashAnnotation: s.sources.hash()},
+			OwnerReferences: s.owner(),
 		},
 		Type: clusterv1.ClusterSecretType,
 		Data: map[string][]byte{
-			bootstrapv1.SecretValueKey:  config,
+			bootstrapv1.SecretValueKey:  s.rendered.Config,
 			bootstrapv1.SecretFormatKey: []byte(bootstrapv1.FormatIgnition),
 		},
 	}

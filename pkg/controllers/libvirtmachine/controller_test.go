@@ -4,6 +4,7 @@
 package libvirtmachine_test
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"net/netip"
 
@@ -64,6 +65,24 @@ var _ = Describe("A LibvirtMachine", func() {
 		Expect(paths).To(ConsistOf("/token", "/etc/hostname",
 			"/etc/systemd/system/kubelet.service.d/90-provider-id.conf",
 			"/etc/NetworkManager/system-connections/enp1s0.nmconnection"))
+	})
+
+	It("gives the guest files of its own, also from a Secret", func(ctx SpecContext) {
+		w := newWorld(ctx, func(m *infrav1.LibvirtMachine) {
+			m.Spec.Ignition.Files = []infrav1.IgnitionFile{
+				{Path: "/etc/a", Content: new("a\n")},
+				{Path: "/etc/password", Permissions: "0600", ContentFrom: infrav1.IgnitionFileSource{
+					Secret: infrav1.SecretKeyReference{Name: "w1-files", Key: "password"},
+				}},
+			}
+		})
+		w.settle(ctx)
+		Expect(conditions.GetReason(w.target, clusterv1.ReadyCondition)).To(Equal(infrav1.IgnitionSecretNotFoundReason))
+		Expect(w.own()).To(BeEmpty())
+		Expect(k8s.Create(ctx, builder.Secret(w.namespace, "w1-files", "password", marker))).To(Succeed())
+		w.settle(ctx)
+		Expect(string(w.host.Content("default", domain.IgnitionVolume(w.uuid())))).To(And(
+			ContainSubstring(`"/etc/a"`), ContainSubstring(base64.StdEncoding.EncodeToString([]byte(marker)))))
 	})
 
 	It("stores its provider ID before it touches the host", func(ctx SpecContext) {
