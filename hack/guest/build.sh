@@ -1,6 +1,6 @@
 #!/bin/bash
 # build.sh [OUT.qcow2]: builds the test guest, or finds it in the cache, and prints its path; a copy goes to OUT.
-# build.sh --ignition: the same for its Ignition alone.
+# build.sh --ignition, build.sh --tree: the same for its Ignition, or for the archive of its Debian packages, alone.
 #
 #   EXTRA=containerd,runc    more Debian packages in the guest
 #   GUEST_CACHE=DIR          instead of .cache/guest of the repository
@@ -163,17 +163,24 @@ main() {
 	image=$cache/image-$( (echo "$ignition $tree" && sources) | hash).qcow2
 	exec 9>"$cache/lock"
 	flock 9 # two builders would do the same work twice
-	if [ "${1:-}" = --ignition ]; then
+	work=$(mktemp -d -p "$cache" work.XXXXXX)
+	trap 'rm -rf "$work"' EXIT
+	case "${1:-}" in
+	--ignition)
 		[ -s "$ignition" ] || { install_missing && build_ignition "$ignition"; }
 		echo "$ignition"
 		return
-	fi
+		;;
+	--tree)
+		[ -s "$tree" ] || { install_missing && build_tree "$tree"; }
+		echo "$tree"
+		return
+		;;
+	esac
 	if [ ! -s "$image" ]; then
 		say "not in the cache yet: this takes minutes once, and under a second from then on"
 		[ "$(id -u)" = 0 ] || { say "has to be built as root (it installs Debian packages into a tree)"; exit 1; }
 		install_missing
-		work=$(mktemp -d -p "$cache" work.XXXXXX)
-		trap 'rm -rf "$work"' EXIT
 		[ -s "$ignition" ] || build_ignition "$ignition"
 		[ -s "$tree" ] || build_tree "$tree"
 		build_image "$image" "$tree" "$ignition"

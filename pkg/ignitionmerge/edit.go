@@ -149,8 +149,8 @@ func (d *document) putLast(o own) error {
 		if err != nil {
 			return err
 		}
-		d.layer = &layer{root: parent(d.version, resource(dataURL(text))), version: d.version}
-		d.children = []child{{entry: d.root.list("ignition", "config", "merge")[0]}}
+		inner := resource(dataURL(text))
+		d.layer = &layer{root: parent(d.version, inner), version: d.version, children: []child{{inner, d.layer}}}
 	}
 	if len(o.files) == 0 && len(o.units) == 0 {
 		return nil

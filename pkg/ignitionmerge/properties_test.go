@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -162,20 +163,72 @@ func TestErrorsNeverQuoteTheConfig(t *testing.T) {
 	}
 }
 
+// seed adds the stored configs that are small, and some more.
+func seed(f *testing.F) {
+	f.Helper()
+	inputs, err := filepath.Glob("testdata/cases/*/input.*")
+	if err != nil || len(inputs) == 0 {
+		f.Fatalf("no cases: %v", err)
+	}
+	for _, input := range inputs {
+		text, err := os.ReadFile(input)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
+	}
+	child := `{"ignition":{"version":"3.1.0"},"storage":{"links":[{"path":"/etc/hostname","target":"/x"}]},"systemd":{"units":[{"name":"kubelet.service","mask":true}]}}`
+	f.Add([]byte(`{"ignition":{"version":"3.2.0","config":{"merge":[{"source":"` + dataURL([]byte(child)) + `"},{"source":"https://example.com/"}]}}}`))
+	f.Add([]byte(`{"ignition":{"version":"3.2.0","config":{"replace":{"source":"` + dataURL([]byte(child)) + `"}}}}`))
+	f.Add([]byte(`{"ignition":{"version":"3.2.0","config":{"replace":{"source":"https://example.com/"}}},"ſtorage":{"FILES":[{"path":"/etc/hostname"}]}}`))
+}
+
+// FuzzParse feeds what comes from users: nothing may panic, and what is taken is taken again, as the same.
+func FuzzParse(f *testing.F) {
+	seed(f)
+	f.Fuzz(func(t *testing.T, shared []byte) {
+		before := bytes.Clone(shared)
+		result, err := Normalize(shared, "")
+		if !bytes.Equal(shared, before) {
+			t.Fatal("the input was changed")
+		}
+		if err != nil {
+			if _, ok := errors.AsType[*Error](err); !ok {
+				t.Fatalf("an error without a reason: %v", err)
+			}
+			return
+		}
+		again, err := Normalize(result.Config, "")
+		if err != nil {
+			t.Fatalf("the result is refused: %v", err)
+		}
+		if !bytes.Equal(again.Config, result.Config) {
+			t.Fatalf("normal once:  %s\nnormal twice: %s", result.Config, again.Config)
+		}
+	})
+}
+
+// FuzzMerge checks that what is the machine's own always wins, and that merging again changes nothing.
 func FuzzMerge(f *testing.F) {
-	f.Add([]byte(`{"ignition":{"version":"3.4.0"},"storage":{"files":[{"path":"/etc/hostname"}]}}`))
-	f.Add([]byte("variant: flatcar\nversion: 1.1.0\n"))
-	f.Add([]byte(`{"ignition":{"version":"3.2.0","config":{"merge":[{"source":"https://example.com/"}]}}}`))
+	seed(f)
 	f.Fuzz(func(t *testing.T, shared []byte) {
 		result, err := Merge(shared, worker("w1"))
 		if err != nil {
+			if _, ok := errors.AsType[*Error](err); !ok {
+				t.Fatalf("an error without a reason: %v", err)
+			}
 			return
 		}
-		if _, err := Normalize(result.Config, ""); err != nil {
-			t.Fatalf("the result cannot be read: %v", err)
+		files := filesOf(effective(t, result.Config))
+		if content(files[hostnamePath]) != "w1\n" || files[keyfilePath("enp1s0")] == nil {
+			t.Fatalf("the machine's own did not win:\n%s", result.Config)
 		}
-		if content(filesOf(effective(t, result.Config))[hostnamePath]) != "w1\n" {
-			t.Fatal("the machine has another name")
+		again, err := Merge(result.Config, worker("w1"))
+		if err != nil {
+			t.Fatalf("the result is refused: %v", err)
+		}
+		if !bytes.Equal(again.Config, result.Config) {
+			t.Fatalf("merged once:  %s\nmerged twice: %s", result.Config, again.Config)
 		}
 	})
 }
