@@ -44,7 +44,8 @@ generate: $(BIN)/controller-gen ## Write deepcopy, CRDs and RBAC anew
 		paths=./pkg/manager paths=./pkg/controllers/ignitionconfig
 	controller-gen rbac:roleName=scheduler-manager output:rbac:dir=manifests/scheduler/rbac \
 		paths=./pkg/manager paths=./pkg/controllers/scheduledmachine
-	go run ./hack/docsgen >docs/reference/conditions.md
+	go run ./hack/docsgen conditions >docs/reference/conditions.md
+	go run ./hack/docsgen ignition >docs/reference/ignition.md
 
 .PHONY: lint
 lint: $(BIN)/golangci-lint-kube-api-linter ## Run the linters

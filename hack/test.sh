@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# test.sh: all tests, in three parts, with a summary of each. A part that fails does not keep the next from running.
+# test.sh: all tests, in parts, with a summary of each. A part that fails does not keep the next from running.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 export PATH=$PWD/bin:$PATH
@@ -19,6 +19,9 @@ part() {
 
 part "units, with the race detector" \
 	-race -shuffle=on ./apis/... ./pkg/... ./cmd/... ./test/layers/... ./test/docs/... ./test/apivalidation/...
+for target in FuzzParse FuzzMerge; do
+	part "$target, 20 s" -run '^$' -fuzz "^$target\$" -fuzztime 20s -fuzzminimizetime 1s ./pkg/ignitionmerge
+done
 part "integration: real kube-apiserver, real libvirtd" \
 	-p 1 -shuffle=on -timeout 20m ./test/controlplane/... ./test/stand/... ./test/integration/...
 part "end to end: the real Ignition, and a guest that boots" \

@@ -213,7 +213,8 @@ func (n *network) sortNameservers() error {
 		f.nameservers = append(f.nameservers, server)
 	}
 	for i := range n.families {
-		if f := &n.families[i]; f.gateway.IsValid() && len(n.Nameservers) == 0 {
+		f := &n.families[i]
+		if f.gateway.IsValid() && !f.gateway.IsLinkLocalUnicast() && len(n.Nameservers) == 0 { // a resolver needs the zone of such an address
 			f.nameservers = []netip.Addr{f.gateway}
 		}
 	}

@@ -141,6 +141,16 @@ may-fail=false
 	}
 }
 
+func TestALinkLocalGatewayIsNoNameserver(t *testing.T) {
+	result := merge(t, []byte(empty), Overlay{NICs: []NIC{{
+		Interface: "a", Addresses: []string{"192.0.2.10/24", "2001:db8::10/64"}, Gateways: []string{"192.0.2.1", "fe80::1"},
+	}}})
+	text := content(filesOf(effective(t, result.Config))[keyfilePath("a")])
+	if !strings.Contains(text, "dns=192.0.2.1;\n") || strings.Contains(text, "dns=fe80") {
+		t.Errorf("the keyfile is\n%s", text)
+	}
+}
+
 func TestKubelet(t *testing.T) {
 	const reads = `[Service]\nExecStart=kubelet --provider-id=${KUBELET_PROVIDERID}\n`
 	const extra = `[Service]\nEnvironmentFile=-/etc/default/kubelet\nExecStart=kubelet $KUBELET_EXTRA_ARGS\n`

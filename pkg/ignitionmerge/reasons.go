@@ -16,7 +16,7 @@ const (
 	ReasonNotIgnition = "NotIgnition"
 	// ReasonDoubleEncoded: the Secret was made from text that was base64 already.
 	ReasonDoubleEncoded = "DoubleEncoded"
-	// ReasonTooLarge: it unpacks to more than any guest could read.
+	// ReasonTooLarge: it unpacks to more than any guest could read, or has more in it than can be checked.
 	ReasonTooLarge = "TooLarge"
 	// ReasonUnsupportedVersion: its spec version is older than 3.0.0, or newer than what is known here.
 	ReasonUnsupportedVersion = "UnsupportedVersion"
@@ -28,13 +28,16 @@ const (
 	ReasonPathConflict = "PathConflict"
 	// ReasonInvalidContents: what a data URL holds is not what its hash or its compression says. A guest would refuse it.
 	ReasonInvalidContents = "InvalidContents"
-	// ReasonInvalidHostname, ReasonInvalidProviderID, ReasonInvalidNetwork, ReasonInvalidFile and
-	// ReasonInvalidUnit are about the overlay.
-	ReasonInvalidHostname   = "InvalidHostname"
+	// ReasonInvalidHostname: the machine's name cannot be that of a Node.
+	ReasonInvalidHostname = "InvalidHostname"
+	// ReasonInvalidProviderID: the provider ID has characters that mean something to systemd.
 	ReasonInvalidProviderID = "InvalidProviderID"
-	ReasonInvalidNetwork    = "InvalidNetwork"
-	ReasonInvalidFile       = "InvalidFile"
-	ReasonInvalidUnit       = "InvalidUnit"
+	// ReasonInvalidNetwork: NetworkManager would refuse, guess or ignore something of a network card.
+	ReasonInvalidNetwork = "InvalidNetwork"
+	// ReasonInvalidFile: a file of the machine's own has no clean path, no sensible mode or owner, or is given twice.
+	ReasonInvalidFile = "InvalidFile"
+	// ReasonInvalidUnit: a unit of the machine's own has no proper name, or is given twice.
+	ReasonInvalidUnit = "InvalidUnit"
 )
 
 // Reasons of warnings.

@@ -38,7 +38,7 @@ func (p part) text() string {
 	if p.kind == "config" {
 		return p.contents
 	}
-	head := strings.TrimSpace(fmt.Sprintf("%s %s", p.mode, p.owner))
+	head := strings.Trim(p.mode+" "+p.owner, " -")
 	if p.source != "" {
 		return head + "\nfetched from " + p.source + "\n"
 	}
