@@ -15,6 +15,9 @@ const (
 	// maxDepth is how deep configs may stand in data URLs of each other.
 	maxDepth = 8
 
+	// maxLayers is how many configs may stand in one.
+	maxLayers = 256
+
 	// maxUnpacked bounds in bytes what all configs that stand in one another may unpack to. Secrets hold 1 MiB, and rendered
 	// configs a few.
 	maxUnpacked = 8 << 20
@@ -41,14 +44,12 @@ type child struct {
 // reader reads a config and all that stand in it.
 type reader struct {
 	left       int  // bytes that may still be unpacked
+	layers     int  // that were read
 	translated bool // from Butane
 	warnings   []Finding
 }
 
 func (r *reader) read(text []byte, root *node, path string, depth int) (*layer, error) {
-	if depth > maxDepth {
-		return nil, newError(Finding{Reason: ReasonTooLarge, Path: path, Message: "configs stand in one another too deeply"})
-	}
 	checked, version, warnings, err := parse(text, root, ReasonInvalidIgnition)
 	if err != nil {
 		return nil, within(path, err)
@@ -82,6 +83,9 @@ func (r *reader) read(text []byte, root *node, path string, depth int) (*layer, 
 func (r *reader) resource(l *layer, entry *node, path string, depth int) (*layer, error) {
 	if !strings.HasPrefix(entry.text("source"), "data:") {
 		return nil, nil //nolint:nilnil // it stands elsewhere, which is no error
+	}
+	if r.layers++; depth >= maxDepth || r.layers >= maxLayers {
+		return nil, newError(Finding{Reason: ReasonTooLarge, Path: path, Message: "too many configs stand in one another, or too deeply"})
 	}
 	text, err := contents(entry, r.left)
 	if err != nil {

@@ -213,6 +213,13 @@ func TestWhatAGuestWouldNotBootWithIsRefused(t *testing.T) {
 		"configs in configs without end": {
 			deep(maxDepth + 1), ReasonTooLarge, "too deeply",
 		},
+		"more configs than anybody has": {
+			merging("3.2.0", manyConfigs()...), ReasonTooLarge, "too many configs",
+		},
+		"more files than anybody has": {
+			config("3.2.0", `,"storage":{"files":[`+strings.TrimSuffix(strings.Repeat(`{"path":"/a"},`, maxEntries+1), ",")+`]}`), ReasonTooLarge, "more than 20000 files",
+		},
+		"gzip of gzip": {string(zip(t, zip(t, []byte(config("3.2.0", ""))))), ReasonDoubleEncoded, "twice"},
 		"three mistakes": {
 			config("3.2.0", `,"storage":{"files":[{"path":"a"},{"path":"b"},{"path":"c"}]}`), ReasonInvalidIgnition, "$.storage.files.2.path (line 1): path not absolute",
 		},
@@ -230,6 +237,14 @@ func TestWhatAGuestWouldNotBootWithIsRefused(t *testing.T) {
 			}
 		})
 	}
+}
+
+func manyConfigs() []string {
+	var all []string
+	for i := range maxLayers {
+		all = append(all, inURL(config("3.2.0", fmt.Sprintf(`,"x%d":1`, i))))
+	}
+	return all
 }
 
 func deep(depth int) string {

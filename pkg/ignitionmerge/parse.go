@@ -21,6 +21,10 @@ const (
 	// maxFindings is how many errors and warnings of a library are passed on.
 	maxFindings = 20
 
+	// maxEntries is how many files, links, directories and units a config may have: the library takes a tenth of a millisecond for
+	// each.
+	maxEntries = 20_000
+
 	// maxLinkChecks bounds what the library takes for comparing each link with each other entry.
 	maxLinkChecks = 20_000_000
 )
@@ -112,6 +116,9 @@ func shorten(text []byte, root *node) []byte {
 func checkSize(root *node) error {
 	links := len(root.list("storage", "links"))
 	entries := links + len(root.list("storage", "files")) + len(root.list("storage", "directories"))
+	if entries+len(root.list("systemd", "units")) > maxEntries {
+		return invalid(ReasonTooLarge, "it has more than %d files, links, directories and units", maxEntries)
+	}
 	if links*entries > maxLinkChecks {
 		return newError(Finding{
 			Reason: ReasonTooLarge, Path: "$.storage.links",

@@ -55,6 +55,9 @@ func unpack(text []byte) ([]byte, error) {
 			}
 			return nil, newError(Finding{Reason: ReasonInvalidIgnition, Message: "it begins like gzip, and cannot be unpacked"})
 		}
+		if bytes.HasPrefix(text, []byte{0x1f, 0x8b}) {
+			return nil, newError(Finding{Reason: ReasonDoubleEncoded, Message: "it is gzipped twice; once is enough"})
+		}
 	}
 	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
 	if len(text) > maxUnpacked {
