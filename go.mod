@@ -3,6 +3,7 @@ module github.com/finos/caplv
 go 1.26.0
 
 require (
+	github.com/arran4/golang-ical v0.3.4
 	github.com/aymanbagabas/go-udiff v0.4.2
 	github.com/clarketm/json v1.17.1
 	github.com/coreos/butane v0.29.0
@@ -17,7 +18,9 @@ require (
 	github.com/klauspost/compress v1.20.5
 	github.com/onsi/ginkgo/v2 v2.34.0
 	github.com/onsi/gomega v1.42.1
+	github.com/robfig/cron/v3 v3.0.1
 	github.com/spf13/pflag v1.0.10
+	github.com/teambition/rrule-go v1.8.2
 	github.com/vincent-petithory/dataurl v1.0.0
 	golang.org/x/crypto v0.59.0
 	golang.org/x/sync v0.25.0
