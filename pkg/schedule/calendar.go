@@ -21,6 +21,8 @@ const (
 	// maxDays bounds how many days a calendar may name. Repetition without an end goes on until the end of lastYear.
 	maxDays  = 20_000
 	lastYear = 2099
+	// maxRules bounds how many events repeat: one rule may take the library a fifth of a second.
+	maxRules = 250
 
 	icsDate = "20060102"
 )
@@ -33,15 +35,9 @@ func parseCalendar(text []byte) (days []date, warnings []string, err error) {
 			days, warnings, err = nil, nil, errors.New("it is no iCalendar file")
 		}
 	}()
-	if len(text) > maxCalendar {
-		return nil, nil, fmt.Errorf("it has %d bytes; at most %d are read", len(text), maxCalendar)
-	}
-	if !bytes.Contains(text, []byte("BEGIN:VCALENDAR")) {
-		return nil, nil, errors.New("it is no iCalendar file: it has no BEGIN:VCALENDAR")
-	}
-	calendar, err := ics.ParseCalendar(bytes.NewReader(text))
+	calendar, err := openCalendar(text)
 	if err != nil {
-		return nil, nil, fmt.Errorf("it is no iCalendar file: %w", err)
+		return nil, nil, err
 	}
 	moved := overridden(calendar)
 	timed := 0
@@ -54,16 +50,9 @@ func parseCalendar(text []byte) (days []date, warnings []string, err error) {
 			timed++
 			continue
 		}
-		for _, begin := range e.begins {
-			if !e.override && moved[e.uid][begin] {
-				continue
-			}
-			for i := range e.length {
-				days = append(days, begin+i)
-			}
-			if len(days) > maxDays {
-				return nil, nil, fmt.Errorf("it names more than %d days", maxDays)
-			}
+		days = append(days, e.days(moved[e.uid])...)
+		if len(days) > maxDays {
+			return nil, nil, fmt.Errorf("it names more than %d days", maxDays)
 		}
 	}
 	if timed > 0 {
@@ -71,6 +60,23 @@ func parseCalendar(text []byte) (days []date, warnings []string, err error) {
 	}
 	slices.Sort(days)
 	return slices.Compact(days), warnings, nil
+}
+
+func openCalendar(text []byte) (*ics.Calendar, error) {
+	if len(text) > maxCalendar {
+		return nil, fmt.Errorf("it has %d bytes; at most %d are read", len(text), maxCalendar)
+	}
+	if !bytes.Contains(text, []byte("BEGIN:VCALENDAR")) {
+		return nil, errors.New("it is no iCalendar file: it has no BEGIN:VCALENDAR")
+	}
+	calendar, err := ics.ParseCalendar(bytes.NewReader(text))
+	if err != nil {
+		return nil, fmt.Errorf("it is no iCalendar file: %w", err)
+	}
+	if n := strings.Count(string(text), "\nRRULE"); n > maxRules {
+		return nil, fmt.Errorf("it has %d events that repeat; at most %d are read", n, maxRules)
+	}
+	return calendar, nil
 }
 
 // event is what counts of an event.
@@ -82,10 +88,27 @@ type event struct {
 	length    date // days
 }
 
+// days are the days of an event, up to one more than are allowed. Repetitions that were moved are not among them.
+func (e event) days(moved map[date]bool) []date {
+	var days []date
+	for _, begin := range e.begins {
+		if !e.override && moved[begin] {
+			continue
+		}
+		for i := range e.length {
+			days = append(days, begin+i)
+		}
+		if len(days) > maxDays {
+			break
+		}
+	}
+	return days
+}
+
 func readEvent(source *ics.VEvent) (event, error) {
 	e := event{name: value(source, ics.ComponentPropertySummary), uid: value(source, ics.ComponentPropertyUniqueId), length: 1}
 	start := value(source, ics.ComponentPropertyDtStart)
-	if value(source, ics.ComponentPropertyStatus) == "CANCELLED" {
+	if value(source, ics.ComponentPropertyStatus) == string(ics.ObjectStatusCancelled) {
 		return e, nil
 	}
 	if strings.Contains(start, "T") {

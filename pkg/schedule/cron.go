@@ -6,6 +6,7 @@ package schedule
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,8 +29,9 @@ const (
 // what follows from it is found here.
 type fires struct {
 	*cron.SpecSchedule
-	zone *time.Location
-	text string
+	minutes []int // of the day
+	zone    *time.Location
+	text    string
 }
 
 // star is the bit with which robfig/cron marks a field that was written as *.
@@ -53,7 +55,12 @@ func parseCron(text string, zone *time.Location) (f *fires, err error) {
 		return nil, errors.New("write five fields such as 0 9 * * 1-5")
 	}
 	f = &fires{SpecSchedule: s, zone: zone, text: strings.Join(strings.Fields(text), " ")}
-	for d := date(0); d < cronHorizon; d++ {
+	for minute := range 24 * 60 {
+		if f.Hour&(1<<uint(minute/60)) != 0 && f.Minute&(1<<uint(minute%60)) != 0 {
+			f.minutes = append(f.minutes, minute)
+		}
+	}
+	for d := range date(cronHorizon) {
 		if f.onDate(d) {
 			return f, nil
 		}
@@ -85,44 +92,47 @@ type fire struct {
 	at   time.Time
 }
 
-// next is the first fire after a moment.
-func (f *fires) next(t time.Time, skip func(date) bool) (fire, bool) {
-	today := wallOf(t, f.zone).date()
-	for d := today; d < today+cronHorizon; d++ {
+// next is the first fire after a moment, and the zero fire where there is none. All that the clock has shown already, or jumped over, has fired.
+func (f *fires) next(t time.Time, skip func(date) bool) fire {
+	shows := wallOf(t, f.zone)
+	for d := shows.date(); d < shows.date()+cronHorizon; d++ {
 		if !f.onDate(d) || skip(d) {
 			continue
 		}
-		for minute := range 24 * 60 {
-			if found, ok := f.at(d, minute); ok && found.at.After(t) {
-				return found, true
+		for _, minute := range f.minutes {
+			w := d.at(0, minute)
+			if w <= shows {
+				continue
+			}
+			if at := first(w, f.zone); at.After(t) {
+				return fire{w, at}
 			}
 		}
 	}
-	return fire{}, false
+	return fire{}
 }
 
 // last is the last fire that is not after a moment.
 func (f *fires) last(t time.Time, skip func(date) bool) (fire, bool) {
-	today := wallOf(t, f.zone).date()
-	for d := today + 1; d > today-cronHorizon; d-- { // the clock may have shown tomorrow before it was set back
+	latest := wallOf(t, f.zone)
+	if began, _ := t.In(f.zone).ZoneBounds(); t.Sub(began) < maxOffset { // it may have shown more before it was set back
+		latest += wall(maxOffset / time.Second)
+	}
+	for d := latest.date(); d > latest.date()-cronHorizon; d-- {
 		if !f.onDate(d) || skip(d) {
 			continue
 		}
-		for minute := 24*60 - 1; minute >= 0; minute-- {
-			if found, ok := f.at(d, minute); ok && !found.at.After(t) {
-				return found, true
+		for _, minute := range slices.Backward(f.minutes) {
+			w := d.at(0, minute)
+			if w > latest {
+				continue
+			}
+			if at := first(w, f.zone); !at.After(t) {
+				return fire{w, at}, true
 			}
 		}
 	}
 	return fire{}, false
-}
-
-func (f *fires) at(d date, minute int) (fire, bool) {
-	if f.Hour&(1<<uint(minute/60)) == 0 || f.Minute&(1<<uint(minute%60)) == 0 {
-		return fire{}, false
-	}
-	w := d.at(minute/60, minute%60)
-	return fire{w, first(w, f.zone)}, true
 }
 
 // cronWindows are windows that open at the fires of one expression, and close at those of another or after a duration. They
@@ -166,10 +176,10 @@ func (c cronWindows) change(t time.Time) time.Time {
 func (c cronWindows) candidate(t time.Time, on bool) time.Time {
 	switch {
 	case !on:
-		next, _ := c.start.next(t, c.skip)
+		next := c.start.next(t, c.skip)
 		return next.at
 	case c.stop != nil:
-		next, _ := c.stop.next(t, never)
+		next := c.stop.next(t, never)
 		return next.at
 	}
 	opened, _ := c.start.last(t, c.skip)
@@ -204,16 +214,15 @@ func (c cronWindows) oddities(d date) []string {
 		return nil
 	}
 	var found []string
-	for minute := range 24 * 60 {
-		opened, ok := c.start.at(d, minute)
-		if !ok || !missing(opened.wall, c.start.zone) {
+	for _, minute := range c.start.minutes {
+		w := d.at(0, minute)
+		if !missing(w, c.start.zone) {
 			continue
 		}
-		if c.on(opened.at) {
-			found = append(found, fmt.Sprintf("%s %s opens at %s: the clock jumps over %s",
-				d, opened.wall, wallOf(opened.at, c.start.zone), opened.wall))
+		if at := first(w, c.start.zone); c.on(at) {
+			found = append(found, fmt.Sprintf("%s %s opens at %s: the clock jumps over %s", d, w, wallOf(at, c.start.zone), w))
 		} else {
-			found = append(found, fmt.Sprintf("%s %s is skipped: the clock jumps over it", d, opened.wall))
+			found = append(found, fmt.Sprintf("%s %s is skipped: the clock jumps over it", d, w))
 		}
 	}
 	return found

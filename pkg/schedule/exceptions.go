@@ -68,13 +68,8 @@ func parseExceptions(specs []Exception) (found *exceptions, warnings []string, e
 
 func parseException(spec Exception) (e exception, warnings []string, err error) {
 	e = exception{name: spec.Name, days: map[date]bool{}}
-	switch {
-	case len(spec.Dates) == 0 && !spec.FromCalendar:
-		return e, nil, errors.New("it names no day: give dates, such as 2026-12-24, or a calendar")
-	case spec.Closed && len(spec.Hours) > 0:
-		return e, nil, errors.New("it is closed and has hoursOfDay: give one of the two")
-	case !spec.Closed && len(spec.Hours) == 0:
-		return e, nil, errors.New("say closed: true, or give hoursOfDay")
+	if err := spec.check(); err != nil {
+		return e, nil, err
 	}
 	if len(spec.Hours) > 0 {
 		if e.hours, _, err = parseHours(spec.Hours); err != nil {
@@ -104,6 +99,19 @@ func parseException(spec Exception) (e exception, warnings []string, err error) 
 		e.name = strings.Join(spec.Dates, ",")
 	}
 	return e, warnings, nil
+}
+
+// check says what does not fit together.
+func (spec Exception) check() error {
+	switch {
+	case len(spec.Dates) == 0 && !spec.FromCalendar:
+		return errors.New("it names no day: give dates, such as 2026-12-24, or a calendar")
+	case spec.Closed && len(spec.Hours) > 0:
+		return errors.New("it is closed and has hoursOfDay: give one of the two")
+	case !spec.Closed && len(spec.Hours) == 0:
+		return errors.New("say closed: true, or give hoursOfDay")
+	}
+	return nil
 }
 
 func parseRange(text string) (from, to date, err error) {
