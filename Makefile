@@ -8,7 +8,7 @@ BIN := $(ROOT)/bin
 export PATH := $(BIN):$(PATH)
 TOOLS := $(addprefix $(BIN)/,controller-gen golangci-lint-kube-api-linter gotestsum)
 
-PROGRAMS := caplv ignition-bootstrap scheduler
+PROGRAMS := caplv ignition-bootstrap scheduler kubectl-fivespot
 UNIT := ./apis/... ./pkg/... ./cmd/... ./test/layers/... ./test/docs/... ./test/apivalidation/...
 STAND := ./test/stand/... ./test/controlplane/... ./test/integration/...
 

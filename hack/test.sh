@@ -19,8 +19,8 @@ part() {
 
 part "units, with the race detector" \
 	-race -shuffle=on ./apis/... ./pkg/... ./cmd/... ./test/layers/... ./test/docs/... ./test/apivalidation/...
-for target in FuzzParse FuzzMerge; do
-	part "$target, 20 s" -run '^$' -fuzz "^$target\$" -fuzztime 20s -fuzzminimizetime 1s ./pkg/ignitionmerge
+for target in ignitionmerge:FuzzParse ignitionmerge:FuzzMerge schedule:FuzzParse schedule:FuzzCron schedule:FuzzCalendar; do
+	part "$target, 20 s" -run '^$' -fuzz "^${target#*:}\$" -fuzztime 20s -fuzzminimizetime 1s "./pkg/${target%:*}"
 done
 part "integration: real kube-apiserver, real libvirtd" \
 	-p 1 -shuffle=on -timeout 20m ./test/controlplane/... ./test/stand/... ./test/integration/...

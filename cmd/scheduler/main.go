@@ -6,25 +6,48 @@ package main
 
 import (
 	"context"
+	"fmt"
 
+	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	schedulingv1 "github.com/finos/caplv/apis/scheduling/v1alpha1"
+	"github.com/finos/caplv/pkg/containment"
 	"github.com/finos/caplv/pkg/controllers/scheduledmachine"
 	"github.com/finos/caplv/pkg/manager"
+	"github.com/finos/caplv/pkg/workload"
 )
 
 func main() {
+	var s scheduler
 	manager.Main(manager.Program{
 		Name:    "scheduler",
 		Schemes: []func(*runtime.Scheme) error{schedulingv1.AddToScheme},
-		Setup:   setup,
+		Flags:   s.flags,
+		Setup:   s.setup,
 	})
 }
 
-func setup(ctx context.Context, mgr ctrl.Manager, options manager.Options) error {
-	c := scheduledmachine.New(mgr.GetClient(), mgr.GetEventRecorder("scheduledmachine"), clock.RealClock{})
-	return c.SetupWithManager(ctx, mgr, options.WatchFilter, options.Controller())
+type scheduler struct {
+	allowedKinds []string
+}
+
+func (s *scheduler) flags(fs *pflag.FlagSet) {
+	fs.StringSliceVar(&s.allowedKinds, "allowed-kinds", containment.DefaultKinds,
+		"Kinds that infrastructureSpec and bootstrapSpec may have, each as Kind.group. *.group is every kind of a group.")
+}
+
+func (s *scheduler) setup(ctx context.Context, mgr ctrl.Manager, options manager.Options) error {
+	rules, err := containment.Parse(s.allowedKinds)
+	if err != nil {
+		return fmt.Errorf("reading --allowed-kinds: %w", err)
+	}
+	remote, err := workload.NewRemote(ctx, mgr, options.WatchFilter, options.Controller())
+	if err != nil {
+		return err
+	}
+	c := scheduledmachine.New(mgr.GetClient(), remote, rules, mgr.GetEventRecorder("scheduledmachine"), clock.RealClock{})
+	return c.SetupWithManager(ctx, mgr, remote, options.WatchFilter, options.Controller())
 }

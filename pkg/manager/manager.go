@@ -1,8 +1,8 @@
 // Copyright The caplv Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package manager is what the three programs share: flags, logs, probes, metrics, leader election, and caches that hold no
-// Secrets.
+// Package manager is what the three programs share: flags, logs, probes, metrics, leader election, and caches that hold neither
+// Secrets nor ConfigMaps.
 package manager
 
 import (
@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -30,6 +31,8 @@ type Program struct {
 	Name string
 	// Schemes add the kinds that the program works with, besides Kubernetes' own and Cluster API's.
 	Schemes []func(*runtime.Scheme) error
+	// Flags adds the program's own flags; nil when there are none.
+	Flags func(*pflag.FlagSet)
 	// Setup adds the program's controllers to the manager.
 	Setup func(ctx context.Context, mgr ctrl.Manager, options Options) error
 }
@@ -47,7 +50,7 @@ func Main(p Program) {
 }
 
 func (p Program) run(ctx context.Context, args []string) error {
-	options, err := parse(p.Name, args)
+	options, err := parse(p, args)
 	if err != nil {
 		return err
 	}
@@ -92,7 +95,7 @@ func (p Program) manager(options Options) (ctrl.Manager, error) {
 		LeaderElectionID:              p.Name + ".leader-election",
 		LeaderElectionReleaseOnCancel: true,
 		Cache:                         cacheOptions(options),
-		Client:                        client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
+		Client:                        client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}}}},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("setting up the manager: %w", err)

@@ -35,9 +35,9 @@ func (o Options) Controller() controller.Options {
 	return controller.Options{MaxConcurrentReconciles: o.Concurrency}
 }
 
-func parse(name string, args []string) (Options, error) {
+func parse(p Program, args []string) (Options, error) {
 	o := Options{logs: logs.NewOptions()}
-	fs := pflag.NewFlagSet(name, pflag.ContinueOnError)
+	fs := pflag.NewFlagSet(p.Name, pflag.ContinueOnError)
 	fs.SortFlags = false
 	fs.StringVar(&o.namespace, "namespace", "",
 		"Namespace to watch. All namespaces when empty.")
@@ -51,6 +51,9 @@ func parse(name string, args []string) (Options, error) {
 		"How often every object is looked at, even when nothing changed.")
 	fs.StringVar(&o.healthAddress, "health-addr", ":9440",
 		"Address of the probes /healthz and /readyz.")
+	if p.Flags != nil {
+		p.Flags(fs)
+	}
 	flags.AddManagerOptions(fs, &o.diagnostics)
 	logsv1.AddFlags(o.logs, fs)
 	fs.AddGoFlagSet(flag.CommandLine) // --kubeconfig

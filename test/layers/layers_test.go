@@ -29,6 +29,11 @@ var allowed = map[string][]string{
 	"pkg/overlay": {"apis/infrastructure/v1alpha1", "pkg/domain", "pkg/ignitionmerge"},
 	"pkg/render":  {"apis/infrastructure/v1alpha1", "pkg/domain", "pkg/ignitionmerge", "pkg/overlay"},
 
+	"pkg/timetable":   {"apis/scheduling/v1alpha1", "pkg/schedule"},
+	"pkg/containment": {"apis/scheduling/v1alpha1"},
+	"pkg/workload":    {"apis/scheduling/v1alpha1"},
+	"pkg/preview":     {"apis/scheduling/v1alpha1", "pkg/schedule", "pkg/timetable"},
+
 	"pkg/hypervisor":                {},
 	"pkg/hypervisor/rpc":            {"pkg/hypervisor"},
 	"pkg/hypervisor/fake":           {"pkg/hypervisor"},
@@ -42,11 +47,12 @@ var allowed = map[string][]string{
 	"pkg/controllers/libvirthost":      {"apis/infrastructure/v1alpha1", "pkg/steps", "pkg/hosts", "pkg/hypervisor"},
 	"pkg/controllers/libvirtmachine":   {"apis/infrastructure/v1alpha1", "pkg/steps", "pkg/hosts", "pkg/hypervisor", "pkg/domain", "pkg/ignitionmerge", "pkg/overlay"},
 	"pkg/controllers/ignitionconfig":   {"apis/bootstrap/v1alpha1", "pkg/steps", "pkg/ignitionmerge"},
-	"pkg/controllers/scheduledmachine": {"apis/scheduling/v1alpha1", "pkg/steps", "pkg/schedule"},
+	"pkg/controllers/scheduledmachine": {"apis/scheduling/v1alpha1", "pkg/steps", "pkg/schedule", "pkg/timetable", "pkg/containment", "pkg/workload"},
 
 	"cmd/caplv":              {"apis/infrastructure/v1alpha1", "pkg/controllers/libvirt", "pkg/hypervisor/rpc", "pkg/manager"},
 	"cmd/ignition-bootstrap": {"apis/bootstrap/v1alpha1", "pkg/controllers/ignitionconfig", "pkg/manager", "pkg/render"},
-	"cmd/scheduler":          {"apis/scheduling/v1alpha1", "pkg/controllers/scheduledmachine", "pkg/manager"},
+	"cmd/scheduler":          {"apis/scheduling/v1alpha1", "pkg/controllers/scheduledmachine", "pkg/containment", "pkg/manager", "pkg/workload"},
+	"cmd/kubectl-fivespot":   {"apis/scheduling/v1alpha1", "pkg/preview", "pkg/timetable"},
 }
 
 // foreign are parts of other people's modules that must not be among the dependencies of a package.

@@ -8,8 +8,11 @@ package scheduledmachine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -18,29 +21,33 @@ import (
 	"sigs.k8s.io/cluster-api/util/finalizers"
 	"sigs.k8s.io/cluster-api/util/patch"
 	"sigs.k8s.io/cluster-api/util/paused"
-	"sigs.k8s.io/cluster-api/util/predicates"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	schedulingv1 "github.com/finos/caplv/apis/scheduling/v1alpha1"
-	"github.com/finos/caplv/pkg/schedule"
+	"github.com/finos/caplv/pkg/containment"
 	"github.com/finos/caplv/pkg/steps"
+	"github.com/finos/caplv/pkg/timetable"
+	"github.com/finos/caplv/pkg/workload"
 )
 
 // Controller reconciles ScheduledMachines.
 type Controller struct {
-	client client.Client
-	clock  clock.PassiveClock
+	client    client.Client
+	workloads workload.Source
+	rules     containment.Rules
+	clock     clock.PassiveClock
+	watch     func(context.Context, *clusterv1.Cluster) error // watches the Nodes of a Cluster; nil when nobody does
 	announcer
 }
 
-// New makes a controller. It reads Machines and what they are made of as unstructured objects, which c should not cache: what
-// was made a moment ago must not be taken for missing.
-func New(c client.Client, recorder events.EventRecorder, now clock.PassiveClock) *Controller {
-	return &Controller{client: c, clock: now, announcer: announcer{recorder}}
+// New makes a controller. It reads Machines and what they are made of as unstructured objects, and ConfigMaps, which c should
+// not cache: what was made a moment ago must not be taken for missing.
+func New(c client.Client, workloads workload.Source, rules containment.Rules, recorder events.EventRecorder,
+	now clock.PassiveClock,
+) *Controller {
+	return &Controller{client: c, workloads: workloads, rules: rules, clock: now, announcer: announcer{recorder}}
 }
 
 // scope is what one reconcile works on.
@@ -51,23 +58,15 @@ type scope struct {
 	// What is there of the machine; each is nil when it is not.
 	machine                   *clusterv1.Machine
 	infrastructure, bootstrap *unstructured.Unstructured
+	node                      *corev1.Node
 
-	now         time.Time
-	schedule    schedule.Schedule
-	scheduleErr error
-	decision    decision
-}
+	workload    *workload.Cluster // nil when there is an error
+	workloadErr error
 
-// SetupWithManager starts the controller with the manager.
-func (c *Controller) SetupWithManager(ctx context.Context, mgr ctrl.Manager, watchFilter string, options controller.Options) error {
-	log := ctrl.LoggerFrom(ctx).WithValues("controller", "scheduledmachine")
-	return ctrl.NewControllerManagedBy(mgr).
-		For(&schedulingv1.ScheduledMachine{}).
-		WithOptions(options).
-		WithEventFilter(predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, watchFilter)).
-		Owns(&clusterv1.Machine{}).
-		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(c.machinesOfCluster)).
-		Complete(c)
+	now      time.Time
+	table    *timetable.Timetable
+	specErr  error // what cannot be understood in spec, or is not allowed
+	decision decision
 }
 
 // +kubebuilder:rbac:groups=5spot.finos.org,resources=scheduledmachines,verbs=get;list;watch;patch
@@ -75,7 +74,14 @@ func (c *Controller) SetupWithManager(ctx context.Context, mgr ctrl.Manager, wat
 // +kubebuilder:rbac:groups=5spot.finos.org,resources=scheduledmachines/finalizers,verbs=update
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines,verbs=get;list;watch;create;patch;delete
-// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io;bootstrap.cluster.x-k8s.io,resources=*,verbs=get;create;delete
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io;bootstrap.cluster.x-k8s.io,resources=*,verbs=get;create;patch;delete
+// +kubebuilder:rbac:groups=controlplane.cluster.x-k8s.io,resources=*,verbs=get
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch;patch;delete
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list
+// +kubebuilder:rbac:groups="",resources=pods/eviction,verbs=create
+// +kubebuilder:rbac:groups=apps,resources=daemonsets,verbs=get
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Reconcile brings a ScheduledMachine closer to what is wanted at this moment.
@@ -92,7 +98,7 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 		return ctrl.Result{}, err
 	}
 	isPaused, requeue, err := paused.EnsurePausedCondition(ctx, c.client, s.cluster, m)
-	if requeue || err != nil || (isPaused && !m.Spec.KillSwitch) { // the emergency stop works while all else is paused
+	if requeue || err != nil || (isPaused && !s.table.Killed()) { // the emergency stop works while all else is paused
 		return ctrl.Result{}, err
 	}
 	helper, err := patch.NewHelper(m, c.client)
@@ -101,6 +107,7 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 	}
 	defer func() { err = errors.Join(err, helper.Patch(ctx, m)) }()
 
+	c.findNode(ctx, s)
 	c.decide(s)
 	result, err := steps.Run(ctx, s, c.story(s)...)
 	err = errors.Join(err, s.report())
@@ -112,10 +119,10 @@ func (c *Controller) story(s *scope) []steps.Step[*scope] {
 	switch {
 	case s.decision.hold:
 		return nil
-	case s.decision.wanted:
+	case s.decision.Wanted:
 		return []steps.Step[*scope]{
 			{Condition: schedulingv1.MachineReadyCondition, Do: c.ensureMachine},
-			{Condition: schedulingv1.NodeReadyCondition, Do: c.waitForNode},
+			{Condition: schedulingv1.NodeReadyCondition, Do: c.ensureNode},
 		}
 	default:
 		return []steps.Step[*scope]{
@@ -129,9 +136,11 @@ func (c *Controller) story(s *scope) []steps.Step[*scope] {
 // load finds what is there. Machines and their parts are read from the API server itself.
 func (c *Controller) load(ctx context.Context, m *schedulingv1.ScheduledMachine) (*scope, error) {
 	s := &scope{ScheduledMachine: m, now: c.clock.Now()}
-	s.schedule, s.scheduleErr = schedule.Parse(schedule.Spec{
-		Days: m.Spec.Schedule.DaysOfWeek, Hours: m.Spec.Schedule.HoursOfDay, Zone: m.Spec.Schedule.Timezone,
-	})
+	s.table, s.specErr = timetable.Read(m, c.calendar(ctx, m), s.now)
+	s.specErr = errors.Join(s.specErr, c.rules.Check(m))
+	if err := c.readKillSwitch(ctx, s); err != nil {
+		return nil, err
+	}
 	cluster, err := util.GetClusterByName(ctx, c.client, m.Namespace, m.Spec.ClusterName)
 	if client.IgnoreNotFound(err) != nil {
 		return nil, err
@@ -145,26 +154,42 @@ func (c *Controller) load(ctx context.Context, m *schedulingv1.ScheduledMachine)
 	return s, nil
 }
 
+// errCalendar says that an iCalendar file could not be read.
+var errCalendar = errors.New("the calendar cannot be read")
+
+// calendar reads the iCalendar files of exceptions, from the API server itself.
+func (c *Controller) calendar(ctx context.Context, m *schedulingv1.ScheduledMachine) timetable.Calendar {
+	return func(name, key string) ([]byte, error) {
+		configMap := &corev1.ConfigMap{}
+		if err := c.client.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: name}, configMap); err != nil {
+			return nil, fmt.Errorf("%w: %w", errCalendar, err)
+		}
+		if text, there := configMap.Data[key]; there {
+			return []byte(text), nil
+		}
+		return nil, fmt.Errorf("%w: ConfigMap %s has no key %s", errCalendar, name, key)
+	}
+}
+
+// readKillSwitch looks whether the emergency stop of the namespace is pulled.
+func (c *Controller) readKillSwitch(ctx context.Context, s *scope) error {
+	namespace := &metav1.PartialObjectMetadata{}
+	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	if err := c.client.Get(ctx, client.ObjectKey{Name: s.Namespace}, namespace); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("looking for the kill switch of namespace %s: %w", s.Namespace, err)
+	}
+	if value, there := namespace.Annotations[schedulingv1.KillSwitchAnnotation]; there {
+		if timetable.SelectedBy(value, s.Labels) {
+			s.table.Kill(fmt.Sprintf("Namespace %s has the annotation %s=%s", s.Namespace, schedulingv1.KillSwitchAnnotation, value))
+		}
+	}
+	return nil
+}
+
 // letGo removes the finalizer of a ScheduledMachine that is being deleted, after its machine is gone.
 func letGo(_ context.Context, s *scope) error {
 	if !s.DeletionTimestamp.IsZero() {
 		controllerutil.RemoveFinalizer(s.ScheduledMachine, schedulingv1.ScheduledMachineFinalizer)
 	}
 	return nil
-}
-
-// machinesOfCluster finds the ScheduledMachines that a Cluster may concern.
-func (c *Controller) machinesOfCluster(ctx context.Context, cluster client.Object) []ctrl.Request {
-	machines := &schedulingv1.ScheduledMachineList{}
-	if err := c.client.List(ctx, machines, client.InNamespace(cluster.GetNamespace())); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Listing the ScheduledMachines of a Cluster")
-		return nil
-	}
-	var requests []ctrl.Request
-	for i := range machines.Items {
-		if machines.Items[i].Spec.ClusterName == cluster.GetName() {
-			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&machines.Items[i])})
-		}
-	}
-	return requests
 }

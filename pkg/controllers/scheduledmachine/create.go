@@ -5,6 +5,8 @@ package scheduledmachine
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -23,12 +25,10 @@ import (
 
 	schedulingv1 "github.com/finos/caplv/apis/scheduling/v1alpha1"
 	"github.com/finos/caplv/pkg/steps"
+	"github.com/finos/caplv/pkg/timetable"
 )
 
 const (
-	// defaultNodeDrainTimeout is what an unset spec.nodeDrainTimeout means.
-	defaultNodeDrainTimeout = 5 * time.Minute
-
 	// volumeDetachTimeout bounds how long a machine that goes waits for its volumes: Cluster API's own bound is none.
 	volumeDetachTimeout = 5 * time.Minute
 
@@ -42,12 +42,44 @@ const (
 // ensureMachine looks for the machine's three objects, and makes those that are missing: the Machine last, which Cluster API
 // takes up with what it is made of.
 func (c *Controller) ensureMachine(ctx context.Context, s *scope) error {
-	if err := s.waitForPredecessor(); err != nil {
+	if err := c.waitForPredecessor(s); err != nil {
 		return err
 	}
 	if err := s.refuseStrangers(); err != nil {
 		return err
 	}
+	if err := c.adopt(ctx, s); err != nil {
+		return err
+	}
+	if s.machine != nil {
+		c.abortShutdown(ctx, s)
+		if why := unusable(s.machine); why != "" {
+			return c.replaceFailed(ctx, s, why)
+		}
+	} else if err := c.prepare(ctx, s); err != nil {
+		return err
+	}
+	if err := c.createMissing(ctx, s); err != nil {
+		return err
+	}
+	return s.waitForMachine()
+}
+
+// prepare waits until a machine can be made.
+func (c *Controller) prepare(ctx context.Context, s *scope) error {
+	if err := s.backOff(); err != nil {
+		return err
+	}
+	if s.infrastructure != nil {
+		return nil // it was begun
+	}
+	if err := c.removeStaleNode(ctx, s); err != nil {
+		return err
+	}
+	return c.waitForTurn(ctx, s)
+}
+
+func (c *Controller) createMissing(ctx context.Context, s *scope) error {
 	if s.bootstrap == nil {
 		if err := c.createPart(ctx, s, s.bootstrapKind(), s.Spec.BootstrapSpec.Spec.Raw); err != nil {
 			return err
@@ -62,11 +94,19 @@ func (c *Controller) ensureMachine(ctx context.Context, s *scope) error {
 		}
 	}
 	if s.machine == nil {
-		if err := c.createMachine(ctx, s); err != nil {
-			return err
-		}
+		return c.createMachine(ctx, s)
 	}
-	return s.waitForMachine()
+	return nil
+}
+
+// replaceFailed deletes a Machine that was given up. Another one is made when it is gone, after a while.
+func (c *Controller) replaceFailed(ctx context.Context, s *scope, why string) error {
+	if err := c.removeMachine(ctx, s, why); err != nil {
+		return err
+	}
+	s.recordFailure()
+	c.machineFailed(s.ScheduledMachine, why)
+	return s.removing(0)
 }
 
 // replaceMachine deletes a Machine whose infrastructure object somebody deleted, and with it the real machine: it cannot get
@@ -84,8 +124,11 @@ func (c *Controller) replaceMachine(ctx context.Context, s *scope) error {
 }
 
 // waitForPredecessor holds back a new machine until all of the one before it is gone: they share their names.
-func (s *scope) waitForPredecessor() error {
+func (c *Controller) waitForPredecessor(s *scope) error {
 	if s.machine != nil && !s.machine.DeletionTimestamp.IsZero() {
+		if conditions.GetReason(s, schedulingv1.MachineReadyCondition) != schedulingv1.RemovingMachineReason && s.ours(s.machine) {
+			c.machineLost(s.ScheduledMachine)
+		}
 		return s.removing(0)
 	}
 	for _, part := range s.parts() {
@@ -139,6 +182,7 @@ func (c *Controller) createMachine(ctx context.Context, s *scope) error {
 		return err
 	}
 	s.machine = m
+	s.recordCreated()
 	c.machineCreated(s.ScheduledMachine)
 	return nil
 }
@@ -165,14 +209,12 @@ func refused(kind string, err error) error {
 
 // newMachine is the Machine as it is created. We control it; the Cluster owns it as well, as it does every Machine.
 func (s *scope) newMachine() *clusterv1.Machine {
-	controlled := s.owner()
-	controlled.Controller, controlled.BlockOwnerDeletion = new(true), new(true)
 	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{
 		Namespace:   s.Namespace,
 		Name:        s.Name,
 		Labels:      s.labels(),
 		Annotations: maps.Clone(s.Spec.MachineTemplate.Annotations),
-		OwnerReferences: []metav1.OwnerReference{controlled, {
+		OwnerReferences: []metav1.OwnerReference{s.controller(), {
 			APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: s.cluster.Name, UID: s.cluster.UID,
 		}},
 	}}
@@ -181,7 +223,10 @@ func (s *scope) newMachine() *clusterv1.Machine {
 			m.Labels[key] = value
 		}
 	}
+	metav1.SetMetaDataAnnotation(&m.ObjectMeta, schedulingv1.TemplateHashAnnotation, s.templateHash())
 	m.Spec.ClusterName = s.Spec.ClusterName
+	m.Spec.Version = s.Spec.MachineTemplate.Version
+	m.Spec.FailureDomain = s.Spec.MachineTemplate.FailureDomain
 	m.Spec.InfrastructureRef = reference(s.infrastructureKind(), s.Name)
 	m.Spec.Bootstrap.ConfigRef = reference(s.bootstrapKind(), s.Name)
 	m.Spec.Deletion.NodeVolumeDetachTimeoutSeconds = seconds(volumeDetachTimeout)
@@ -191,15 +236,22 @@ func (s *scope) newMachine() *clusterv1.Machine {
 
 // limitDrain says how long a drain may take. In Cluster API zero means for ever, while here it means no time at all.
 func (s *scope) limitDrain(m *clusterv1.Machine) {
-	timeout := defaultNodeDrainTimeout
-	if s.Spec.NodeDrainTimeout != nil {
-		timeout = s.Spec.NodeDrainTimeout.Duration
-	}
+	timeout := timetable.Drain(s.ScheduledMachine)
 	if timeout == 0 {
 		withoutDrain(m)
 		return
 	}
 	m.Spec.Deletion.NodeDrainTimeoutSeconds = seconds(timeout)
+}
+
+// templateHash is a hash of what a Machine is made from.
+func (s *scope) templateHash() string {
+	text, err := json.Marshal([]any{s.Spec.InfrastructureSpec, s.Spec.BootstrapSpec, s.Spec.MachineTemplate})
+	if err != nil {
+		return ""
+	}
+	hash := sha256.Sum256(text)
+	return hex.EncodeToString(hash[:8])
 }
 
 // withoutDrain lets a Machine go at once, and says whether that changed it.
@@ -225,8 +277,7 @@ func reference(kind schema.GroupVersionKind, name string) clusterv1.ContractVers
 
 // waitForMachine says what the machine waits for, in the words of those who make it.
 func (s *scope) waitForMachine() error {
-	done := s.machine.Status.Initialization.InfrastructureProvisioned
-	if done != nil && *done && conditions.IsTrue(s.machine, clusterv1.MachineInfrastructureReadyCondition) {
+	if provisioned(s.machine) && conditions.IsTrue(s.machine, clusterv1.MachineInfrastructureReadyCondition) {
 		return nil
 	}
 	message := "Waiting for Cluster API to make the machine"
@@ -237,17 +288,4 @@ func (s *scope) waitForMachine() error {
 		}
 	}
 	return &steps.NotYet{Reason: schedulingv1.WaitingForMachineReason, Message: message}
-}
-
-// waitForNode says whether the machine's Node is Ready, as Cluster API sees it.
-func (c *Controller) waitForNode(_ context.Context, s *scope) error {
-	ready := conditions.Get(s.machine, clusterv1.MachineNodeReadyCondition)
-	if ready != nil && ready.Status == metav1.ConditionTrue {
-		return nil
-	}
-	message := "Waiting for the Node to join"
-	if s.machine.Status.NodeRef.IsDefined() {
-		message = fmt.Sprintf("Waiting for Node %s to be Ready", s.machine.Status.NodeRef.Name)
-	}
-	return &steps.NotYet{Reason: schedulingv1.WaitingForNodeReason, Message: message}
 }

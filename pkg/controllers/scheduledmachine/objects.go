@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -72,14 +73,50 @@ func (s *scope) parts() []*unstructured.Unstructured {
 	return parts
 }
 
-// ours says whether we made an object: then it names us among its owners.
+// ours says whether we made an object: it names us among its owners. One that lost its owners, as in a restore, is ours when it
+// carries our label.
 func (s *scope) ours(o metav1.Object) bool {
-	for _, ref := range o.GetOwnerReferences() {
-		if ref.UID == s.UID {
-			return true
+	return s.owns(o) || s.orphaned(o)
+}
+
+func (s *scope) owns(o metav1.Object) bool {
+	return slices.ContainsFunc(o.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return ref.UID == s.UID })
+}
+
+func (s *scope) orphaned(o metav1.Object) bool {
+	return o.GetLabels()[schedulingv1.ScheduledMachineNameLabel] == s.labels()[schedulingv1.ScheduledMachineNameLabel] &&
+		!slices.ContainsFunc(o.GetOwnerReferences(), func(ref metav1.OwnerReference) bool {
+			return ref.Kind == "ScheduledMachine" || (ref.Controller != nil && *ref.Controller && ref.Kind != "Machine")
+		})
+}
+
+// adopt makes us an owner of what is ours and lost its owners.
+func (c *Controller) adopt(ctx context.Context, s *scope) error {
+	if s.machine != nil && !s.owns(s.machine) {
+		original := s.machine.DeepCopy()
+		s.machine.OwnerReferences = append(s.machine.OwnerReferences, s.controller())
+		if err := c.client.Patch(ctx, s.machine, client.MergeFrom(original)); err != nil {
+			return fmt.Errorf("adopting Machine %s: %w", s.Name, err)
 		}
 	}
-	return false
+	for _, part := range s.parts() {
+		if s.owns(part) {
+			continue
+		}
+		original := part.DeepCopy()
+		part.SetOwnerReferences(append(part.GetOwnerReferences(), s.owner()))
+		if err := c.client.Patch(ctx, part, client.MergeFrom(original)); err != nil {
+			return fmt.Errorf("adopting %s %s: %w", part.GetKind(), s.Name, err)
+		}
+	}
+	return nil
+}
+
+// controller is a reference to the ScheduledMachine as the controller of its Machine.
+func (s *scope) controller() metav1.OwnerReference {
+	ref := s.owner()
+	ref.Controller, ref.BlockOwnerDeletion = new(true), new(true)
+	return ref
 }
 
 // owner is a plain reference to the ScheduledMachine. The controller of a machine's parts is the Machine.

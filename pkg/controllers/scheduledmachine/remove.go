@@ -19,16 +19,32 @@ import (
 	"github.com/finos/caplv/pkg/steps"
 )
 
-// remove deletes the Machine, and waits until all of it is gone. Cluster API removes what the Machine is made of, in its own
-// order: deleting a part first would make it skip the drain. Parts without a Machine are what a creation left half done, and
-// are deleted here.
+// remove brings the Node to rest, deletes the Machine, and waits until all of it is gone, the Node too. Cluster API removes what
+// the Machine is made of, in its own order: deleting a part first would make it skip the drain. Parts without a Machine are what
+// a creation left half done, and are deleted here.
 func (c *Controller) remove(ctx context.Context, s *scope) error {
 	if s.machine != nil && s.ours(s.machine) {
-		if err := c.removeMachine(ctx, s, s.decision.reason); err != nil {
+		if s.machine.DeletionTimestamp.IsZero() {
+			if err := c.shutDown(ctx, s); err != nil {
+				return err
+			}
+		}
+		if err := c.removeMachine(ctx, s, s.decision.Reason); err != nil {
 			return err
 		}
 		return s.removing(0) // the Machine is watched
 	}
+	if err := c.removeParts(ctx, s); err != nil {
+		return err
+	}
+	if err := c.removeNode(ctx, s); err != nil {
+		return err
+	}
+	s.recordGone()
+	return nil
+}
+
+func (c *Controller) removeParts(ctx context.Context, s *scope) error {
 	waiting := false
 	for _, part := range s.parts() {
 		if !s.ours(part) {
@@ -50,7 +66,7 @@ func (c *Controller) remove(ctx context.Context, s *scope) error {
 }
 
 func (c *Controller) removeMachine(ctx context.Context, s *scope, reason string) error {
-	if s.Spec.KillSwitch {
+	if s.table.Killed() {
 		original := s.machine.DeepCopy()
 		if withoutDrain(s.machine) {
 			if err := c.client.Patch(ctx, s.machine, client.MergeFrom(original)); client.IgnoreNotFound(err) != nil {
@@ -81,10 +97,10 @@ func (c *Controller) delete(ctx context.Context, o client.Object) error {
 
 // waitForCluster says that a machine would be wanted if there were a Cluster for it.
 func waitForCluster(_ context.Context, s *scope) error {
-	if s.decision.reason != schedulingv1.ClusterNotFoundReason {
+	if s.decision.Reason != schedulingv1.ClusterNotFoundReason {
 		return nil
 	}
-	return &steps.NotYet{Reason: s.decision.reason, Message: s.decision.message} // Clusters are watched
+	return &steps.NotYet{Reason: s.decision.Reason, Message: s.decision.Message} // Clusters are watched
 }
 
 // removing says what the removal waits for, in the words of those who do it.

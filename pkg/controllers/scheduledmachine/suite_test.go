@@ -11,8 +11,12 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -23,7 +27,9 @@ import (
 	bootstrapv1 "github.com/finos/caplv/apis/bootstrap/v1alpha1"
 	infrav1 "github.com/finos/caplv/apis/infrastructure/v1alpha1"
 	schedulingv1 "github.com/finos/caplv/apis/scheduling/v1alpha1"
+	"github.com/finos/caplv/pkg/containment"
 	"github.com/finos/caplv/pkg/controllers/scheduledmachine"
+	"github.com/finos/caplv/pkg/workload"
 	"github.com/finos/caplv/test/apiserver"
 	"github.com/finos/caplv/test/builder"
 )
@@ -31,7 +37,10 @@ import (
 // protection stands for whatever holds a Machine back while it goes.
 const protection = "example.com/protection"
 
-var k8s client.WithWatch
+var (
+	k8s       client.WithWatch
+	workloads workload.Source
+)
 
 func TestScheduledMachine(t *testing.T) {
 	RegisterFailHandler(Fail)
@@ -44,6 +53,9 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	DeferCleanup(server.Stop)
 	k8s, err = client.NewWithWatch(server.Config, client.Options{Scheme: server.Client.Scheme()})
 	Expect(err).NotTo(HaveOccurred())
+	clientset, err := kubernetes.NewForConfig(server.Config)
+	Expect(err).NotTo(HaveOccurred())
+	workloads = workload.Static{Management: workload.New(k8s, clientset)}
 })
 
 // office is a ScheduledMachine of working days from nine to six in New York, and a clock.
@@ -71,8 +83,10 @@ func newOffice(ctx context.Context, now string, change ...func(*schedulingv1.Sch
 		clock:    clocktesting.NewFakePassiveClock(at(now)),
 		client:   k8s,
 		recorder: events.NewFakeRecorder(1000),
-		cluster:  builder.Cluster(namespace),
-		worker:   builder.ScheduledMachine(namespace, change...),
+		cluster: builder.Cluster(namespace, func(cluster *clusterv1.Cluster) {
+			cluster.Annotations = map[string]string{schedulingv1.SelfManagedAnnotation: "true"}
+		}),
+		worker: builder.ScheduledMachine(namespace, change...),
 	}
 	Expect(k8s.Create(ctx, o.cluster)).To(Succeed())
 	Expect(k8s.Create(ctx, o.worker)).To(Succeed())
@@ -80,7 +94,9 @@ func newOffice(ctx context.Context, now string, change ...func(*schedulingv1.Sch
 }
 
 func (o *office) reconcile(ctx context.Context) (ctrl.Result, error) {
-	c := scheduledmachine.New(o.client, o.recorder, o.clock)
+	rules, err := containment.Parse(containment.DefaultKinds)
+	Expect(err).NotTo(HaveOccurred())
+	c := scheduledmachine.New(o.client, workloads, rules, o.recorder, o.clock)
 	result, err := c.Reconcile(ctx, ctrl.Request{NamespacedName: o.key()})
 	for len(o.recorder.Events) > 0 {
 		o.announced = append(o.announced, <-o.recorder.Events)
@@ -178,6 +194,65 @@ func (o *office) markMachine(ctx context.Context, f func(*clusterv1.Machine)) {
 	m := o.machine(ctx)
 	f(m)
 	Expect(k8s.Status().Update(ctx, m)).To(Succeed())
+}
+
+// join makes the machine provisioned, with a Node that is Ready.
+func (o *office) join(ctx context.Context) *corev1.Node {
+	GinkgoHelper()
+	providerID := "libvirt:///" + o.worker.Namespace + "/" + o.worker.Name
+	m := o.machine(ctx)
+	m.Spec.ProviderID = providerID
+	Expect(k8s.Update(ctx, m)).To(Succeed())
+	o.markMachine(ctx, func(m *clusterv1.Machine) {
+		m.Status.Initialization.InfrastructureProvisioned = new(true)
+		m.Status.Conditions = []metav1.Condition{isTrue(clusterv1.MachineInfrastructureReadyCondition)}
+	})
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: o.worker.Name}, Spec: corev1.NodeSpec{ProviderID: providerID}}
+	Expect(k8s.Create(ctx, node)).To(Succeed())
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	Expect(k8s.Status().Update(ctx, node)).To(Succeed())
+	return node
+}
+
+// node reads the Node of the machine's name.
+func (o *office) node(ctx context.Context) *corev1.Node {
+	GinkgoHelper()
+	node := &corev1.Node{}
+	Expect(k8s.Get(ctx, client.ObjectKey{Name: o.worker.Name}, node)).To(Succeed())
+	return node
+}
+
+// run puts a pod on the machine's Node, which a PodDisruptionBudget keeps there.
+func (o *office) run(ctx context.Context) *corev1.Pod {
+	GinkgoHelper()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: o.worker.Namespace, Name: "work", Labels: map[string]string{"app": "work"},
+	}}
+	pod.Spec.NodeName = o.worker.Name
+	pod.Spec.TerminationGracePeriodSeconds = new(int64(0))
+	pod.Spec.Containers = []corev1.Container{{Name: "work", Image: "example.com/work"}}
+	Expect(k8s.Create(ctx, pod)).To(Succeed())
+	pod.Status.Phase = corev1.PodRunning
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	Expect(k8s.Status().Update(ctx, pod)).To(Succeed())
+	budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: "keep-work"}}
+	budget.Spec.MinAvailable = new(intstr.FromInt32(1))
+	budget.Spec.Selector = &metav1.LabelSelector{MatchLabels: pod.Labels}
+	Expect(k8s.Create(ctx, budget)).To(Succeed())
+	o.allow(ctx, 0)
+	return pod
+}
+
+// allow does the disruption controller's part: it says how many pods of the budget may go.
+func (o *office) allow(ctx context.Context, disruptions int32) {
+	GinkgoHelper()
+	budget := &policyv1.PodDisruptionBudget{}
+	Expect(k8s.Get(ctx, client.ObjectKey{Namespace: o.worker.Namespace, Name: "keep-work"}, budget)).To(Succeed())
+	budget.Status = policyv1.PodDisruptionBudgetStatus{
+		ObservedGeneration: budget.Generation, DisruptionsAllowed: disruptions, ExpectedPods: 1, CurrentHealthy: 1,
+		DesiredHealthy: 1 - disruptions,
+	}
+	Expect(k8s.Status().Update(ctx, budget)).To(Succeed())
 }
 
 func isTrue(condition string) metav1.Condition {
