@@ -87,16 +87,5 @@ func (c *cluster) find(ctx context.Context, namespace, name string) (*scheduling
 	if err := k8s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, m); err != nil {
 		return nil, nil, err
 	}
-	calendar := func(name, key string) ([]byte, error) {
-		cm := &corev1.ConfigMap{}
-		if err := k8s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, cm); err != nil {
-			return nil, err
-		}
-		text, ok := cm.Data[key]
-		if !ok {
-			return nil, fmt.Errorf("ConfigMap %s has no key %s", name, key)
-		}
-		return []byte(text), nil
-	}
-	return m, calendar, nil
+	return m, timetable.ConfigMaps(ctx, k8s, namespace), nil
 }

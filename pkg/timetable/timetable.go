@@ -16,17 +16,6 @@ import (
 	"github.com/finos/caplv/pkg/schedule"
 )
 
-// DefaultCalendarKey is what an unset key of a calendar's ConfigMap means.
-const DefaultCalendarKey = "calendar.ics"
-
-// Calendar reads the iCalendar file of an exception.
-type Calendar func(name, key string) ([]byte, error)
-
-// NoCalendars is a [Calendar] for where none can be read: no day is an exception.
-func NoCalendars(string, string) ([]byte, error) {
-	return []byte("BEGIN:VCALENDAR\r\nEND:VCALENDAR\r\n"), nil
-}
-
 // Timetable is what a ScheduledMachine asks for.
 type Timetable struct {
 	// Schedule is the schedule by itself.

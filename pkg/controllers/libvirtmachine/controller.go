@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -173,8 +174,7 @@ func (s *scope) unattended() bool {
 }
 
 func (s *scope) provisioned() bool {
-	done := s.Status.Initialization.Provisioned
-	return done != nil && *done
+	return ptr.Deref(s.Status.Initialization.Provisioned, false)
 }
 
 // ensureProviderID decides which domain is the machine's, and stores that before anything is made. One that is set already

@@ -136,7 +136,7 @@ func (c *Controller) story(s *scope) []steps.Step[*scope] {
 // load finds what is there. Machines and their parts are read from the API server itself.
 func (c *Controller) load(ctx context.Context, m *schedulingv1.ScheduledMachine) (*scope, error) {
 	s := &scope{ScheduledMachine: m, now: c.clock.Now()}
-	s.table, s.specErr = timetable.Read(m, c.calendar(ctx, m), s.now)
+	s.table, s.specErr = timetable.Read(m, timetable.ConfigMaps(ctx, c.client, m.Namespace), s.now)
 	s.specErr = errors.Join(s.specErr, c.rules.Check(m))
 	if err := c.readKillSwitch(ctx, s); err != nil {
 		return nil, err
@@ -154,23 +154,6 @@ func (c *Controller) load(ctx context.Context, m *schedulingv1.ScheduledMachine)
 	return s, nil
 }
 
-// errCalendar says that an iCalendar file could not be read.
-var errCalendar = errors.New("the calendar cannot be read")
-
-// calendar reads the iCalendar files of exceptions, from the API server itself.
-func (c *Controller) calendar(ctx context.Context, m *schedulingv1.ScheduledMachine) timetable.Calendar {
-	return func(name, key string) ([]byte, error) {
-		configMap := &corev1.ConfigMap{}
-		if err := c.client.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: name}, configMap); err != nil {
-			return nil, fmt.Errorf("%w: %w", errCalendar, err)
-		}
-		if text, there := configMap.Data[key]; there {
-			return []byte(text), nil
-		}
-		return nil, fmt.Errorf("%w: ConfigMap %s has no key %s", errCalendar, name, key)
-	}
-}
-
 // readKillSwitch looks whether the emergency stop of the namespace is pulled.
 func (c *Controller) readKillSwitch(ctx context.Context, s *scope) error {
 	namespace := &metav1.PartialObjectMetadata{}
@@ -178,10 +161,8 @@ func (c *Controller) readKillSwitch(ctx context.Context, s *scope) error {
 	if err := c.client.Get(ctx, client.ObjectKey{Name: s.Namespace}, namespace); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("looking for the kill switch of namespace %s: %w", s.Namespace, err)
 	}
-	if value, there := namespace.Annotations[schedulingv1.KillSwitchAnnotation]; there {
-		if timetable.SelectedBy(value, s.Labels) {
-			s.table.Kill(fmt.Sprintf("Namespace %s has the annotation %s=%s", s.Namespace, schedulingv1.KillSwitchAnnotation, value))
-		}
+	if value, there := namespace.Annotations[schedulingv1.KillSwitchAnnotation]; there && timetable.SelectedBy(value, s.Labels) {
+		s.table.Kill(fmt.Sprintf("Namespace %s has the annotation %s=%s", s.Namespace, schedulingv1.KillSwitchAnnotation, value))
 	}
 	return nil
 }

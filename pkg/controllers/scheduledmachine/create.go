@@ -99,6 +99,21 @@ func (c *Controller) createMissing(ctx context.Context, s *scope) error {
 	return nil
 }
 
+// failedPhase is what providers of the older contract make of a Machine that they cannot mend.
+const failedPhase = "Failed"
+
+// unusable is the reason of a Machine that was given up.
+func unusable(m *clusterv1.Machine) string {
+	if remediated := conditions.Get(m, clusterv1.MachineOwnerRemediatedCondition); remediated != nil &&
+		remediated.Status == metav1.ConditionFalse {
+		return "a MachineHealthCheck gave it up: " + remediated.Message
+	}
+	if m.Status.Phase == failedPhase {
+		return "its phase is Failed"
+	}
+	return ""
+}
+
 // replaceFailed deletes a Machine that was given up. Another one is made when it is gone, after a while.
 func (c *Controller) replaceFailed(ctx context.Context, s *scope, why string) error {
 	if err := c.removeMachine(ctx, s, why); err != nil {

@@ -136,7 +136,7 @@ func (s *scope) openWindow() *schedulingv1.WindowStatus {
 	return nil
 }
 
-// machineCreated records that the window has its Machine.
+// recordCreated records that the window has its Machine.
 func (s *scope) recordCreated() {
 	if w := s.openWindow(); w != nil {
 		w.CreatedTime, w.ReadyTime = moment(s.now), nil

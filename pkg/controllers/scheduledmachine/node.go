@@ -57,7 +57,7 @@ func (c *Controller) ensureNode(ctx context.Context, s *scope) error {
 	case s.workload == nil && !errors.Is(s.workloadErr, workload.ErrUnknown):
 		return notReached(s.workloadErr)
 	case s.workload == nil:
-		return c.nodeReadyForMachine(s)
+		return s.nodeReadyForMachine()
 	case s.node == nil:
 		return &steps.NotYet{Reason: schedulingv1.WaitingForNodeReason, Message: "Waiting for the Node to join"}
 	}
@@ -74,7 +74,7 @@ func (c *Controller) ensureNode(ctx context.Context, s *scope) error {
 }
 
 // nodeReadyForMachine says whether the Node is Ready as Cluster API sees it, which may know a way to it that we do not.
-func (c *Controller) nodeReadyForMachine(s *scope) error {
+func (s *scope) nodeReadyForMachine() error {
 	if conditions.IsTrue(s.machine, clusterv1.MachineNodeReadyCondition) {
 		s.recordReady()
 		return nil

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/controllers/external"
 	"sigs.k8s.io/cluster-api/util"
@@ -24,10 +25,8 @@ import (
 	"github.com/finos/caplv/pkg/workload"
 )
 
-const (
-	// podInterval is how soon we look again whether pods are gone, or may go.
-	podInterval = 5 * time.Second
-)
+// podInterval is how soon we look again whether pods are gone, or may go.
+const podInterval = 5 * time.Second
 
 // shutDown brings the machine's Node to rest: no new pods at once, those that are there may stay until the grace period is over,
 // and are evicted then. It returns nil when the machine may go.
@@ -190,8 +189,12 @@ func (c *Controller) hasControlPlane(ctx context.Context, cluster *clusterv1.Clu
 }
 
 func provisioned(m *clusterv1.Machine) bool {
-	done := m.Status.Initialization.InfrastructureProvisioned
-	return done != nil && *done
+	return ptr.Deref(m.Status.Initialization.InfrastructureProvisioned, false)
+}
+
+// clusterGoing says that the Cluster takes all with it: its Nodes need no care.
+func (s *scope) clusterGoing() bool {
+	return s.cluster == nil || !s.cluster.DeletionTimestamp.IsZero()
 }
 
 // abortShutdown keeps a machine that was about to go. Its Node takes pods again when it is claimed.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -76,10 +77,7 @@ func before(a, b *schedulingv1.ScheduledMachine) bool {
 }
 
 func priority(m *schedulingv1.ScheduledMachine) int32 {
-	if m.Spec.Priority == nil {
-		return defaultPriority
-	}
-	return *m.Spec.Priority
+	return ptr.Deref(m.Spec.Priority, defaultPriority)
 }
 
 // waiting says whether a machine is wanted and not there yet.

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 
@@ -108,7 +107,7 @@ func (s *scope) justOpened(d decision) time.Time {
 
 func (s *scope) invalidReason() string {
 	switch {
-	case errors.Is(s.specErr, errCalendar):
+	case errors.Is(s.specErr, timetable.ErrCalendar):
 		return schedulingv1.CalendarNotFoundReason
 	case s.table.Schedule.String() == "":
 		return schedulingv1.InvalidScheduleReason
@@ -191,24 +190,4 @@ func (s *scope) wakeAtNextChange(result ctrl.Result) ctrl.Result {
 		result.RequeueAfter = sleep
 	}
 	return result
-}
-
-// clusterGoing says that the Cluster takes all with it: its Nodes need no care.
-func (s *scope) clusterGoing() bool {
-	return s.cluster == nil || !s.cluster.DeletionTimestamp.IsZero()
-}
-
-// failedPhase is what providers of the older contract make of a Machine that they cannot mend.
-const failedPhase = "Failed"
-
-// unusable is the reason of a Machine that was given up.
-func unusable(m *clusterv1.Machine) string {
-	if remediated := conditions.Get(m, clusterv1.MachineOwnerRemediatedCondition); remediated != nil &&
-		remediated.Status == metav1.ConditionFalse {
-		return "a MachineHealthCheck gave it up: " + remediated.Message
-	}
-	if m.Status.Phase == failedPhase {
-		return "its phase is Failed"
-	}
-	return ""
 }
