@@ -143,6 +143,7 @@ const (
 	cellPart = "▒▒"
 	cellOff  = " ·"
 	quarter  = 15 * time.Minute
+	maxLost  = 3 * time.Hour // by which a day may be shorter, so that two weeks are
 )
 
 type cell struct{ on, all int }
@@ -179,9 +180,12 @@ func (v *view) quarters() (days []time.Time, cells map[string]*[24]cell) {
 	cells = map[string]*[24]cell{}
 	begin := v.now.In(v.schedule.Zone()).Truncate(quarter)
 	begin = begin.Add(-time.Duration(begin.Hour()*4+begin.Minute()/15) * quarter)
-	for t := begin; t.Before(begin.Add(span)); t = t.Add(quarter) {
+	for t := begin; ; t = t.Add(quarter) {
 		day := t.Format(time.DateOnly)
 		if cells[day] == nil {
+			if t.Sub(begin) >= span-maxLost {
+				return days, cells
+			}
 			cells[day] = &[24]cell{}
 			days = append(days, t)
 		}
@@ -194,7 +198,6 @@ func (v *view) quarters() (days []time.Time, cells map[string]*[24]cell) {
 			}
 		}
 	}
-	return days, cells
 }
 
 func (c cell) String() string {

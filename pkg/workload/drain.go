@@ -25,10 +25,14 @@ const (
 
 // Pods lists the pods on a Node that a drain would evict: not those of DaemonSets, nor mirror pods, nor those that have ended.
 func (c *Cluster) Pods(ctx context.Context, node *corev1.Node) ([]corev1.Pod, error) {
-	return c.pods(c.drainer(ctx, node), node)
+	drainer, err := c.drainer(ctx, node)
+	if err != nil {
+		return nil, err
+	}
+	return evictable(drainer, node)
 }
 
-func (c *Cluster) pods(drainer *drain.Helper, node *corev1.Node) ([]corev1.Pod, error) {
+func evictable(drainer *drain.Helper, node *corev1.Node) ([]corev1.Pod, error) {
 	list, errs := drainer.GetPodsForDeletion(node.Name)
 	if len(errs) > 0 {
 		return nil, unreachable(fmt.Errorf("listing the pods on Node %s: %w", node.Name, errors.Join(errs...)))
@@ -51,8 +55,11 @@ type Eviction struct {
 
 // Evict asks each pod on a Node to go that a drain would evict and that was not asked yet. It does not wait.
 func (c *Cluster) Evict(ctx context.Context, node *corev1.Node) (Eviction, error) {
-	drainer := c.drainer(ctx, node)
-	pods, err := c.pods(drainer, node)
+	drainer, err := c.drainer(ctx, node)
+	if err != nil {
+		return Eviction{}, err
+	}
+	pods, err := evictable(drainer, node)
 	if err != nil {
 		return Eviction{}, err
 	}
@@ -91,26 +98,18 @@ func why(err error) string {
 	return err.Error()
 }
 
-func (c *Cluster) drainer(ctx context.Context, node *corev1.Node) *drain.Helper {
+func (c *Cluster) drainer(ctx context.Context, node *corev1.Node) (*drain.Helper, error) {
+	clientset, err := c.clientset()
+	if err != nil {
+		return nil, err
+	}
 	drainer := &drain.Helper{
-		Ctx: ctx, Client: c.clientset, Out: io.Discard, ErrOut: io.Discard,
+		Ctx: ctx, Client: clientset, Out: io.Discard, ErrOut: io.Discard,
 		Force: true, IgnoreAllDaemonSets: true, DeleteEmptyDirData: true, GracePeriodSeconds: -1,
 	}
 	if !Ready(node) {
 		drainer.GracePeriodSeconds = lostPodGraceSeconds
 		drainer.SkipWaitForDeleteTimeoutSeconds = lostPodPatienceSeconds
 	}
-	return drainer
-}
-
-// unreachable marks an error that is not an answer of the API server as [ErrUnreachable].
-func unreachable(err error) error {
-	if err == nil {
-		return nil
-	}
-	var answer apierrors.APIStatus
-	if errors.As(err, &answer) {
-		return err
-	}
-	return fmt.Errorf("%w: %w", ErrUnreachable, err)
+	return drainer, nil
 }

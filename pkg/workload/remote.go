@@ -6,7 +6,6 @@ package workload
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -63,17 +62,18 @@ func (r *Remote) Connect(ctx context.Context, cluster *clusterv1.Cluster) (*Clus
 		return nil, r.whyNotConnected(ctx, key)
 	}
 	if err != nil {
-		return nil, unreachable(err)
+		return nil, err
 	}
-	config, err := r.Clusters.GetRESTConfig(ctx, key)
-	if err != nil {
-		return nil, unreachable(err)
-	}
-	clientset, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("reading the kubeconfig of Cluster %s: %w", cluster.Name, err)
-	}
-	return New(c, clientset), nil
+	return &Cluster{client: c, clientset: func() (kubernetes.Interface, error) {
+		config, err := r.Clusters.GetRESTConfig(ctx, key)
+		if errors.Is(err, clustercache.ErrClusterNotConnected) {
+			return nil, ErrUnreachable
+		}
+		if err != nil {
+			return nil, err
+		}
+		return kubernetes.NewForConfig(config)
+	}}, nil
 }
 
 // whyNotConnected tells a cluster that does not answer from one that nothing leads to.

@@ -8,7 +8,10 @@ package workload
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net/url"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/kubernetes"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -27,12 +30,12 @@ var (
 // Cluster is a workload cluster that we can talk to. It caches nothing.
 type Cluster struct {
 	client    client.Client
-	clientset kubernetes.Interface
+	clientset func() (kubernetes.Interface, error) // only a drain needs it
 }
 
 // New makes a Cluster of two clients of the same API server.
 func New(c client.Client, clientset kubernetes.Interface) *Cluster {
-	return &Cluster{client: c, clientset: clientset}
+	return &Cluster{client: c, clientset: func() (kubernetes.Interface, error) { return clientset, nil }}
 }
 
 // Source finds workload clusters.
@@ -56,4 +59,13 @@ func (s Static) Connect(_ context.Context, cluster *clusterv1.Cluster) (*Cluster
 		return nil, ErrUnknown
 	}
 	return s.Management, nil
+}
+
+// unreachable marks an error as [ErrUnreachable] when there was no answer, or only one of something before the API server.
+func unreachable(err error) error {
+	_, noAnswer := errors.AsType[*url.Error](err)
+	if noAnswer || errors.Is(err, context.DeadlineExceeded) || apierrors.IsServiceUnavailable(err) {
+		return fmt.Errorf("%w: %w", ErrUnreachable, err)
+	}
+	return err
 }

@@ -107,8 +107,10 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 	}
 	defer func() { err = errors.Join(err, helper.Patch(ctx, m)) }()
 
-	c.findNode(ctx, s)
 	c.decide(s)
+	if s.mayHaveNode() {
+		c.findNode(ctx, s)
+	}
 	result, err := steps.Run(ctx, s, c.story(s)...)
 	err = errors.Join(err, s.report())
 	return s.wakeAtNextChange(result), err

@@ -256,6 +256,11 @@ func (s *scope) limitDrain(m *clusterv1.Machine) {
 		withoutDrain(m)
 		return
 	}
+	for _, annotation := range drainExclusions {
+		if m.Annotations[annotation] == excludedByUs {
+			delete(m.Annotations, annotation)
+		}
+	}
 	m.Spec.Deletion.NodeDrainTimeoutSeconds = seconds(timeout)
 }
 
@@ -269,13 +274,17 @@ func (s *scope) templateHash() string {
 	return hex.EncodeToString(hash[:8])
 }
 
+// drainExclusions are the annotations with which Cluster API deletes a Machine at once. Their value means nothing to it.
+var drainExclusions = []string{clusterv1.ExcludeNodeDrainingAnnotation, clusterv1.ExcludeWaitForNodeVolumeDetachAnnotation}
+
+// excludedByUs is their value when we set them, and may take them away again.
+const excludedByUs = "scheduledmachine"
+
 // withoutDrain lets a Machine go at once, and says whether that changed it.
 func withoutDrain(m *clusterv1.Machine) (changed bool) {
-	for _, annotation := range []string{
-		clusterv1.ExcludeNodeDrainingAnnotation, clusterv1.ExcludeWaitForNodeVolumeDetachAnnotation,
-	} {
+	for _, annotation := range drainExclusions {
 		if _, there := m.Annotations[annotation]; !there {
-			metav1.SetMetaDataAnnotation(&m.ObjectMeta, annotation, "")
+			metav1.SetMetaDataAnnotation(&m.ObjectMeta, annotation, excludedByUs)
 			changed = true
 		}
 	}

@@ -24,6 +24,11 @@ import (
 // unreachableInterval is how soon a workload cluster that did not answer is asked again.
 const unreachableInterval = 10 * time.Second
 
+// mayHaveNode says whether there may be a Node, or one is about to come. Otherwise the workload cluster is left in peace.
+func (s *scope) mayHaveNode() bool {
+	return s.decision.Wanted || s.machine != nil || s.Status.ProviderID != ""
+}
+
 // findNode looks for the machine's Node. It is the one with the machine's provider ID, and no other. What goes wrong is kept for
 // those who need the Node.
 func (c *Controller) findNode(ctx context.Context, s *scope) {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -126,10 +127,16 @@ func (s *scope) owner() metav1.OwnerReference {
 	}
 }
 
-// labels are those of all three objects.
+// labels are those of all three objects: the ScheduledMachine's own, but for what would make Cluster API take the Machine for
+// something else, such as a control plane.
 func (s *scope) labels() map[string]string {
-	labels := map[string]string{}
-	maps.Copy(labels, s.Labels)
+	labels := maps.Clone(s.Labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	maps.DeleteFunc(labels, func(key, _ string) bool {
+		return strings.HasPrefix(key, clusterv1.GroupVersion.Group+"/") && key != clusterv1.WatchLabel
+	})
 	labels[clusterv1.ClusterNameLabel] = s.Spec.ClusterName
 	labels[schedulingv1.ScheduledMachineNameLabel] = s.Name
 	return labels

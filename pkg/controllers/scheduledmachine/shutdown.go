@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -67,11 +68,27 @@ func (c *Controller) shutDownNode(ctx context.Context, s *scope) error {
 			return s.waitUntil(end, fmt.Sprintf("Node %s keeps the pods that it has", s.node.Name))
 		}
 	}
+	if err := c.setDrainTimeout(ctx, s); err != nil {
+		return err
+	}
 	itself, err := c.drainsItself(ctx, s)
 	if err != nil || itself {
 		return err
 	}
 	return c.drain(ctx, s)
+}
+
+// setDrainTimeout gives the Machine the drain timeout of now: it may have been made with another one.
+func (c *Controller) setDrainTimeout(ctx context.Context, s *scope) error {
+	original := s.machine.DeepCopy()
+	s.limitDrain(s.machine)
+	if equality.Semantic.DeepEqual(original, s.machine) {
+		return nil
+	}
+	if err := c.client.Patch(ctx, s.machine, client.MergeFrom(original)); err != nil {
+		return fmt.Errorf("setting the drain timeout of Machine %s: %w", s.Name, err)
+	}
+	return nil
 }
 
 // announce keeps new pods away from the Node and says since when it goes. A Node that somebody else cordoned is left so.
@@ -107,10 +124,11 @@ func (s *scope) waitUntil(end time.Time, message string) error {
 	}
 }
 
-// drain evicts the pods on the Node, for as long as nodeDrainTimeout allows.
+// drain evicts the pods on the Node, for as long as nodeDrainTimeout allows. Whoever excluded the Machine from Cluster API's drain
+// meant this one too.
 func (c *Controller) drain(ctx context.Context, s *scope) error {
 	timeout := timetable.Drain(s.ScheduledMachine)
-	if timeout == 0 {
+	if _, excluded := s.machine.Annotations[clusterv1.ExcludeNodeDrainingAnnotation]; excluded || timeout == 0 {
 		return nil
 	}
 	start := s.Status.Shutdown.DrainStartTime
@@ -149,21 +167,12 @@ func (c *Controller) drain(ctx context.Context, s *scope) error {
 }
 
 // drainsItself says whether Cluster API will drain the Node when the Machine is deleted, by the rule of its Machine controller:
-// it knows the Node, and the Cluster has a control plane that it knows as well. The Machine gets the timeout of now for it.
+// it knows the Node, and the Cluster has a control plane that it knows as well.
 func (c *Controller) drainsItself(ctx context.Context, s *scope) (bool, error) {
 	if !s.machine.Status.NodeRef.IsDefined() {
 		return false, nil
 	}
-	itself, err := c.hasControlPlane(ctx, s.cluster)
-	if err != nil || !itself {
-		return false, err
-	}
-	original := s.machine.DeepCopy()
-	s.limitDrain(s.machine)
-	if err := c.client.Patch(ctx, s.machine, client.MergeFrom(original)); err != nil {
-		return false, fmt.Errorf("setting the drain timeout of Machine %s: %w", s.Name, err)
-	}
-	return true, nil
+	return c.hasControlPlane(ctx, s.cluster)
 }
 
 // hasControlPlane says whether Cluster API knows a control plane of a Cluster.
