@@ -43,7 +43,7 @@ generate: $(BIN)/controller-gen ## Write deepcopy, CRDs and RBAC anew
 	controller-gen rbac:roleName=ignition-bootstrap-manager output:rbac:dir=manifests/bootstrap/rbac \
 		paths=./pkg/manager paths=./pkg/controllers/ignitionconfig
 	controller-gen rbac:roleName=scheduler-manager output:rbac:dir=manifests/scheduler/rbac \
-		paths=./pkg/manager paths=./pkg/workload paths=./pkg/controllers/scheduledmachine
+		paths=./pkg/manager paths=./pkg/workload paths=./pkg/webhooks paths=./pkg/controllers/scheduledmachine
 	go run ./hack/docsgen conditions >docs/reference/conditions.md
 	go run ./hack/docsgen ignition >docs/reference/ignition.md
 

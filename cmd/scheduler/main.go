@@ -17,6 +17,7 @@ import (
 	"github.com/finos/caplv/pkg/containment"
 	"github.com/finos/caplv/pkg/controllers/scheduledmachine"
 	"github.com/finos/caplv/pkg/manager"
+	"github.com/finos/caplv/pkg/webhooks"
 	"github.com/finos/caplv/pkg/workload"
 )
 
@@ -32,11 +33,14 @@ func main() {
 
 type scheduler struct {
 	allowedKinds []string
+	webhook      bool
 }
 
 func (s *scheduler) flags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&s.allowedKinds, "allowed-kinds", containment.DefaultKinds,
 		"Kinds that infrastructureSpec and bootstrapSpec may have, each as Kind.group. *.group is every kind of a group.")
+	fs.BoolVar(&s.webhook, "admission-webhook", false,
+		"Serve the validating webhook of ScheduledMachines. The flags --webhook-* say where.")
 }
 
 func (s *scheduler) setup(ctx context.Context, mgr ctrl.Manager, options manager.Options) error {
@@ -47,6 +51,12 @@ func (s *scheduler) setup(ctx context.Context, mgr ctrl.Manager, options manager
 	remote, err := workload.NewRemote(ctx, mgr, options.WatchFilter, options.Controller())
 	if err != nil {
 		return err
+	}
+	if s.webhook {
+		w := &webhooks.ScheduledMachine{Client: mgr.GetClient(), Rules: rules, Clock: clock.RealClock{}}
+		if err := w.SetupWithManager(mgr); err != nil {
+			return err
+		}
 	}
 	c := scheduledmachine.New(mgr.GetClient(), remote, rules, mgr.GetEventRecorder("scheduledmachine"), clock.RealClock{})
 	return c.SetupWithManager(ctx, mgr, remote, options.WatchFilter, options.Controller())

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
 )
 
 // Program is one of the three programs.
@@ -83,14 +84,16 @@ func (p Program) manager(options Options) (ctrl.Manager, error) {
 		return nil, fmt.Errorf("finding the API server: %w", err)
 	}
 	config.UserAgent = p.Name
-	_, metrics, err := flags.GetManagerOptions(options.diagnostics)
+	tlsOptions, metrics, err := flags.GetManagerOptions(options.diagnostics)
 	if err != nil {
 		return nil, fmt.Errorf("setting up metrics: %w", err)
 	}
+	options.webhook.TLSOpts = tlsOptions
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                        scheme,
 		Metrics:                       *metrics,
 		HealthProbeBindAddress:        options.healthAddress,
+		WebhookServer:                 webhook.NewServer(options.webhook),
 		LeaderElection:                options.leaderElect,
 		LeaderElectionID:              p.Name + ".leader-election",
 		LeaderElectionReleaseOnCancel: true,

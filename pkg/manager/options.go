@@ -13,6 +13,7 @@ import (
 	_ "k8s.io/component-base/logs/json/register" // --logging-format=json
 	"sigs.k8s.io/cluster-api/util/flags"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
 )
 
 // Options are the flags that the three programs share.
@@ -26,6 +27,7 @@ type Options struct {
 	healthAddress string
 	leaderElect   bool
 	syncPeriod    time.Duration
+	webhook       webhook.Options
 	diagnostics   flags.ManagerOptions
 	logs          *logs.Options
 }
@@ -51,6 +53,10 @@ func parse(p Program, args []string) (Options, error) {
 		"How often every object is looked at, even when nothing changed.")
 	fs.StringVar(&o.healthAddress, "health-addr", ":9440",
 		"Address of the probes /healthz and /readyz.")
+	fs.IntVar(&o.webhook.Port, "webhook-port", 9443,
+		"Port of admission webhooks, where the program serves any.")
+	fs.StringVar(&o.webhook.CertDir, "webhook-cert-dir", "/tmp/k8s-webhook-server/serving-certs",
+		"Folder with the certificate tls.crt and the key tls.key of admission webhooks.")
 	if p.Flags != nil {
 		p.Flags(fs)
 	}

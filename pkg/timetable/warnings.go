@@ -11,6 +11,10 @@ import (
 	"github.com/finos/caplv/pkg/schedule"
 )
 
+// gapsAhead is how far we look for gaps between windows: they come again every week, and looking at all of a year would take
+// seconds where crons fire often.
+const gapsAhead = 14 * 24 * time.Hour
+
 // DefaultNodeDrainTimeout is what an unset spec.nodeDrainTimeout means.
 const DefaultNodeDrainTimeout = 5 * time.Minute
 
@@ -41,6 +45,9 @@ func (t *Timetable) Warnings(m *schedulingv1.ScheduledMachine, from, to time.Tim
 		warnings = append(warnings, "the schedule is never on")
 	}
 	warnings = append(warnings, t.Schedule.Oddities(from, to)...)
+	if limit := from.Add(gapsAhead); to.After(limit) {
+		to = limit
+	}
 	if w := t.shortGap(t.Schedule.Between(from, to), Grace(m)+Drain(m)); w != "" {
 		warnings = append(warnings, w)
 	}

@@ -32,6 +32,7 @@ var allowed = map[string][]string{
 	"pkg/timetable":   {"apis/scheduling/v1alpha1", "pkg/schedule"},
 	"pkg/containment": {"apis/scheduling/v1alpha1"},
 	"pkg/workload":    {"apis/scheduling/v1alpha1"},
+	"pkg/webhooks":    {"apis/scheduling/v1alpha1", "pkg/schedule", "pkg/timetable", "pkg/containment"},
 	"pkg/preview":     {"apis/scheduling/v1alpha1", "pkg/schedule", "pkg/timetable"},
 
 	"pkg/hypervisor":                {},
@@ -51,7 +52,7 @@ var allowed = map[string][]string{
 
 	"cmd/caplv":              {"apis/infrastructure/v1alpha1", "pkg/controllers/libvirt", "pkg/hypervisor/rpc", "pkg/manager"},
 	"cmd/ignition-bootstrap": {"apis/bootstrap/v1alpha1", "pkg/controllers/ignitionconfig", "pkg/manager", "pkg/render"},
-	"cmd/scheduler":          {"apis/scheduling/v1alpha1", "pkg/controllers/scheduledmachine", "pkg/containment", "pkg/manager", "pkg/workload"},
+	"cmd/scheduler":          {"apis/scheduling/v1alpha1", "pkg/controllers/scheduledmachine", "pkg/containment", "pkg/manager", "pkg/webhooks", "pkg/workload"},
 	"cmd/kubectl-fivespot":   {"apis/scheduling/v1alpha1", "pkg/preview", "pkg/timetable"},
 }
 
