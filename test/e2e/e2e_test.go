@@ -10,6 +10,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -319,4 +320,101 @@ func TestRestartsInTheMiddle(t *testing.T) {
 	}
 	must(t, world.CloseWindow(ctx))
 	must(t, world.WaitUntilGone(ctx))
+}
+
+// TestAWorkerLeavesInOrder closes a window over an application: its pods go one by one, as their budget allows, then the Machine
+// goes, then the Node. Once the Cluster says that it describes the management cluster, once a kubeconfig leads to it.
+func TestAWorkerLeavesInOrder(t *testing.T) {
+	t.Run("of the management cluster", leavesInOrder)
+	t.Run("of the cluster of a kubeconfig", func(t *testing.T) {
+		ctx := t.Context()
+		must(t, world.ManageByKubeconfig(ctx, true))
+		t.Cleanup(func() {
+			if err := world.ManageByKubeconfig(context.Background(), false); err != nil { // the test's own context is over
+				t.Error(err)
+			}
+		})
+		leavesInOrder(t)
+	})
+}
+
+func leavesInOrder(t *testing.T) {
+	restore(t)
+	ctx := t.Context()
+	must(t, world.SetTimeouts(ctx, 2*time.Second, 2*time.Minute))
+	must(t, world.OpenWindow(ctx))
+	machine, err := world.WaitForDomain(ctx)
+	must(t, err)
+	work, err := world.StartWork(ctx, machine.Spec.ProviderID)
+	t.Cleanup(func() {
+		if err := work.Stop(context.Background()); err != nil { // the test's own context is over
+			t.Error(err)
+		}
+	})
+	must(t, err)
+	must(t, world.WaitForPhase(ctx, schedulingv1.PhaseActive))
+	must(t, world.CloseWindow(ctx))
+	must(t, work.Leave(ctx))
+	if len(work.Moved) != 2 || work.LeastReady < 1 {
+		t.Errorf("pods %v were evicted, and at times only %d were ready", work.Moved, work.LeastReady)
+	}
+	must(t, world.WaitForPhase(ctx, schedulingv1.PhaseInactive))
+	left, err := world.Leftovers(ctx)
+	must(t, err)
+	if len(left) > 0 {
+		t.Errorf("it is Inactive, and there are still %v", left)
+	}
+}
+
+// TestKillAll pulls the emergency stop for everything, with the script that is there for it, and lets go again.
+func TestKillAll(t *testing.T) {
+	killAll := func(args ...string) (string, error) {
+		cmd := exec.CommandContext(t.Context(), filepath.Join(world.Root(), "demo", "kill-all.sh"), args...)
+		cmd.Env = append(os.Environ(), "KUBECONFIG="+world.ControlPlane.Kubeconfig,
+			"PATH="+filepath.Dir(world.ControlPlane.Kubectl())+":"+os.Getenv("PATH"))
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	restore(t)
+	ctx := t.Context()
+	must(t, world.OpenWindow(ctx))
+	_, err := world.WaitForDomain(ctx)
+	must(t, err)
+
+	for refused, args := range map[string][]string{
+		"needs an argument": {"-n"}, "unknown argument": {"--all"}, "write a number of seconds": {"--timeout", "soon"},
+		"leave out -l": {"--undo", "-l", "a=b"}, "does not exist": {"-n", "nowhere"},
+	} {
+		if out, err := killAll(args...); err == nil || !strings.Contains(out, refused) {
+			t.Errorf("kill-all.sh %v says %q, %v", args, out, err)
+		}
+	}
+	out, err := killAll("--dry-run")
+	if err != nil || !strings.Contains(out, "Namespace default: stopping spot-worker-01.") {
+		t.Fatalf("%s%v", out, err)
+	}
+	for _, args := range [][]string{{"-l", "rack=3"}, {"-l", "rack=3"}, {"--undo"}} { // it has no such label
+		if out, err := killAll(args...); err != nil {
+			t.Fatalf("kill-all.sh %v: %s%v", args, out, err)
+		}
+	}
+	expectOneOfEach(ctx, t)
+
+	out, err = killAll()
+	if err != nil || !strings.Contains(out, "all are terminated") {
+		t.Fatalf("%s%v", out, err)
+	}
+	left, err := world.Leftovers(ctx)
+	must(t, err)
+	if len(left) > 0 {
+		t.Errorf("kill-all.sh said that all are terminated, and there are still %v", left)
+	}
+	if out, err := killAll("-l", "rack=4"); err == nil || !strings.Contains(out, "stopped for 'true' already") {
+		t.Errorf("-l rack=4 lets all others go: %s%v", out, err)
+	}
+	if out, err := killAll("--undo"); err != nil {
+		t.Fatalf("%s%v", out, err)
+	}
+	_, err = world.WaitForDomain(ctx)
+	must(t, err)
 }

@@ -6,12 +6,16 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -97,6 +101,36 @@ func (w *World) CloseWindow(ctx context.Context) error {
 // Kill pulls the emergency stop, or lets go of it.
 func (w *World) Kill(ctx context.Context, on bool) error {
 	return w.patchWorker(ctx, map[string]any{"killSwitch": on})
+}
+
+// SetTimeouts sets how long the Node keeps its pods after the close of a window, and how long their eviction may take.
+func (w *World) SetTimeouts(ctx context.Context, grace, drain time.Duration) error {
+	return w.patchWorker(ctx, map[string]any{"gracefulShutdownTimeout": grace.String(), "nodeDrainTimeout": drain.String()})
+}
+
+// ManageByKubeconfig makes the Cluster one to whose Nodes a kubeconfig leads, or again one that describes the management cluster.
+// Both are the same here.
+func (w *World) ManageByKubeconfig(ctx context.Context, on bool) error {
+	cluster := &clusterv1.Cluster{}
+	if err := w.Client.Get(ctx, client.ObjectKey{Namespace: Worker.Namespace, Name: "spot"}, cluster); err != nil {
+		return err
+	}
+	original := cluster.DeepCopy()
+	kubeconfig := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+		Namespace: Worker.Namespace, Name: "spot-kubeconfig", Labels: map[string]string{clusterv1.ClusterNameLabel: "spot"},
+	}}
+	if !on {
+		cluster.Annotations[schedulingv1.SelfManagedAnnotation] = "true"
+		return errors.Join(w.Client.Delete(ctx, kubeconfig), w.Client.Patch(ctx, cluster, client.MergeFrom(original)))
+	}
+	text, err := os.ReadFile(w.ControlPlane.Kubeconfig)
+	if err != nil {
+		return err
+	}
+	kubeconfig.Data = map[string][]byte{"value": text}
+	kubeconfig.Type = clusterv1.ClusterSecretType
+	delete(cluster.Annotations, schedulingv1.SelfManagedAnnotation)
+	return errors.Join(w.Client.Create(ctx, kubeconfig), w.Client.Patch(ctx, cluster, client.MergeFrom(original)))
 }
 
 func (w *World) patchWorker(ctx context.Context, spec map[string]any) error {
