@@ -38,6 +38,7 @@ import (
 const protection = "example.com/protection"
 
 var (
+	api       *apiserver.Server
 	k8s       client.WithWatch
 	workloads workload.Source
 )
@@ -48,12 +49,13 @@ func TestScheduledMachine(t *testing.T) {
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
-	server, err := apiserver.Start(ctx)
+	var err error
+	api, err = apiserver.Start(ctx)
 	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(server.Stop)
-	k8s, err = client.NewWithWatch(server.Config, client.Options{Scheme: server.Client.Scheme()})
+	DeferCleanup(api.Stop)
+	k8s, err = client.NewWithWatch(api.Config, client.Options{Scheme: api.Client.Scheme()})
 	Expect(err).NotTo(HaveOccurred())
-	clientset, err := kubernetes.NewForConfig(server.Config)
+	clientset, err := kubernetes.NewForConfig(api.Config)
 	Expect(err).NotTo(HaveOccurred())
 	workloads = workload.Static{Management: workload.New(k8s, clientset)}
 })
@@ -63,6 +65,7 @@ type office struct {
 	clock     *clocktesting.FakePassiveClock
 	client    client.Client
 	recorder  *events.FakeRecorder
+	workloads workload.Source // nil: the management cluster
 	cluster   *clusterv1.Cluster
 	worker    *schedulingv1.ScheduledMachine
 	announced []string
@@ -96,7 +99,11 @@ func newOffice(ctx context.Context, now string, change ...func(*schedulingv1.Sch
 func (o *office) reconcile(ctx context.Context) (ctrl.Result, error) {
 	rules, err := containment.Parse(containment.DefaultKinds)
 	Expect(err).NotTo(HaveOccurred())
-	c := scheduledmachine.New(o.client, workloads, rules, o.recorder, o.clock)
+	source := o.workloads
+	if source == nil {
+		source = workloads
+	}
+	c := scheduledmachine.New(o.client, source, rules, o.recorder, o.clock)
 	result, err := c.Reconcile(ctx, ctrl.Request{NamespacedName: o.key()})
 	for len(o.recorder.Events) > 0 {
 		o.announced = append(o.announced, <-o.recorder.Events)
