@@ -40,16 +40,18 @@ argument() { # the argument of an option
 
 while (($# > 0)); do
 	case $1 in
-	-n | --namespace) namespace=$(argument "$@") && shift 2 ;;
-	-l | --selector) selector=$(argument "$@") && shift 2 ;;
-	--timeout) timeout=$(argument "$@") && shift 2 ;;
-	-A | --all-namespaces) namespace='' && shift ;;
-	--undo) undo=true && shift ;;
-	--dry-run) dry_run=true && shift ;;
-	--no-wait) wait=false && shift ;;
+	-n | --namespace) namespace=$(argument "$@") ;;
+	-l | --selector) selector=$(argument "$@") ;;
+	--timeout) timeout=$(argument "$@") ;;
+	-A | --all-namespaces) namespace='' ;;
+	--undo) undo=true ;;
+	--dry-run) dry_run=true ;;
+	--no-wait) wait=false ;;
 	-h | --help) usage && exit ;;
 	*) die "unknown argument $1; see --help" 2 ;;
 	esac
+	case $1 in -n | --namespace | -l | --selector | --timeout) shift ;; esac
+	shift
 done
 ! $undo || [[ -z $selector ]] || die "--undo lets go of whole namespaces: leave out -l" 2
 [[ $timeout =~ ^[0-9]+$ ]] || die "--timeout is '$timeout': write a number of seconds" 2

@@ -48,32 +48,39 @@ func (c *ControlPlane) InstallCAPI(ctx context.Context, flags ...string) error {
 	if err != nil {
 		return fmt.Errorf("the manifests of Cluster API: %w", err)
 	}
-	for _, o := range objects {
-		pointAt(o.Object, fmt.Sprintf("https://%s:%d", loopback, webhooks), c.ca.cert)
+	certificate, err := c.ServeWebhooks("capi-webhook", webhooks, objects)
+	if err != nil {
+		return err
 	}
 	if err := c.apply(ctx, objects); err != nil {
 		return err
 	}
 	ports.release()
-	return c.startCAPI(ctx, webhooks, health, flags)
+	return c.startCAPI(ctx, health, append(flags, fmt.Sprintf("--webhook-port=%d", webhooks), "--webhook-cert-dir="+certificate))
 }
 
-func (c *ControlPlane) startCAPI(ctx context.Context, webhooks, health int, flags []string) error {
-	cert, err := c.ca.server("capi-webhook", []string{loopback})
+// ServeWebhooks points the webhooks in objects, of CRDs and of admission, at a port of loopback, and returns the folder with the
+// certificate for who serves them there.
+func (c *ControlPlane) ServeWebhooks(name string, port int, objects []*unstructured.Unstructured) (certDir string, err error) {
+	cert, err := c.ca.server(name, []string{loopback})
 	if err != nil {
-		return err
+		return "", err
 	}
-	if err := cert.write(filepath.Join(c.Dir, "capi-webhook"), "tls.crt", "tls.key"); err != nil {
-		return err
+	for _, o := range objects {
+		pointAt(o.Object, fmt.Sprintf("https://%s:%d", loopback, port), c.ca.cert)
 	}
+	certDir = filepath.Join(c.Dir, name)
+	return certDir, cert.write(certDir, "tls.crt", "tls.key")
+}
+
+func (c *ControlPlane) startCAPI(ctx context.Context, health int, flags []string) error {
 	kubeconfig, err := c.KubeconfigFor(ServiceAccount(capiNamespace, "capi-manager"))
 	if err != nil {
 		return err
 	}
 	p, err := c.start("capi-core", append([]string{
 		"--kubeconfig=" + kubeconfig, "--leader-elect=false", "--diagnostics-address=0", "--insecure-diagnostics",
-		fmt.Sprintf("--health-addr=%s:%d", loopback, health), fmt.Sprintf("--webhook-port=%d", webhooks),
-		"--webhook-cert-dir=capi-webhook"}, flags...)...)
+		fmt.Sprintf("--health-addr=%s:%d", loopback, health)}, flags...)...)
 	if err != nil {
 		return err
 	}

@@ -339,6 +339,7 @@ func TestAWorkerLeavesInOrder(t *testing.T) {
 }
 
 func leavesInOrder(t *testing.T) {
+	t.Helper()
 	restore(t)
 	ctx := t.Context()
 	must(t, world.SetTimeouts(ctx, 2*time.Second, 2*time.Minute))
@@ -359,11 +360,7 @@ func leavesInOrder(t *testing.T) {
 		t.Errorf("pods %v were evicted, and at times only %d were ready", work.Moved, work.LeastReady)
 	}
 	must(t, world.WaitForPhase(ctx, schedulingv1.PhaseInactive))
-	left, err := world.Leftovers(ctx)
-	must(t, err)
-	if len(left) > 0 {
-		t.Errorf("it is Inactive, and there are still %v", left)
-	}
+	must(t, world.WaitUntilGone(ctx))
 }
 
 // TestKillAll pulls the emergency stop for everything, with the script that is there for it, and lets go again.
@@ -393,7 +390,7 @@ func TestKillAll(t *testing.T) {
 	if err != nil || !strings.Contains(out, "Namespace default: stopping spot-worker-01.") {
 		t.Fatalf("%s%v", out, err)
 	}
-	for _, args := range [][]string{{"-l", "rack=3"}, {"-l", "rack=3"}, {"--undo"}} { // it has no such label
+	for _, args := range [][]string{{"-n", "default", "-l", "rack=3"}, {"-n", "default", "-l", "rack=3"}, {"--undo"}} { // it has no such label
 		if out, err := killAll(args...); err != nil {
 			t.Fatalf("kill-all.sh %v: %s%v", args, out, err)
 		}
@@ -404,12 +401,8 @@ func TestKillAll(t *testing.T) {
 	if err != nil || !strings.Contains(out, "all are terminated") {
 		t.Fatalf("%s%v", out, err)
 	}
-	left, err := world.Leftovers(ctx)
-	must(t, err)
-	if len(left) > 0 {
-		t.Errorf("kill-all.sh said that all are terminated, and there are still %v", left)
-	}
-	if out, err := killAll("-l", "rack=4"); err == nil || !strings.Contains(out, "stopped for 'true' already") {
+	must(t, world.WaitUntilGone(ctx))
+	if out, err := killAll("-n", "default", "-l", "rack=4"); err == nil || !strings.Contains(out, "stopped for 'true' already") {
 		t.Errorf("-l rack=4 lets all others go: %s%v", out, err)
 	}
 	if out, err := killAll("--undo"); err != nil {
@@ -417,4 +410,13 @@ func TestKillAll(t *testing.T) {
 	}
 	_, err = world.WaitForDomain(ctx)
 	must(t, err)
+}
+
+// TestAScheduleIsCheckedAtAdmission asks the webhook, which runs with the rights of our manifests.
+func TestAScheduleIsCheckedAtAdmission(t *testing.T) {
+	patch := `{"spec":{"schedule":{"timezone":"Mars/Phobos"}}}`
+	waitFor(t.Context(), t, "Mars/Phobos is refused", func(ctx context.Context) bool {
+		_, err := world.Kubectl(ctx, nil, "patch", "scheduledmachine", e2e.Worker.Name, "--type=merge", "-p", patch, "--dry-run=server")
+		return err != nil && strings.Contains(err.Error(), `denied the request: timezone "Mars/Phobos"`)
+	})
 }

@@ -25,6 +25,7 @@ type Program struct {
 	binary     string
 	kubeconfig string
 	health     string // address of its probes
+	flags      []string
 	log        *os.File
 	command    *exec.Cmd
 }
@@ -54,8 +55,9 @@ func (p *Program) LogFile() string { return p.log.Name() }
 
 // Start runs the program, and returns once it is ready.
 func (p *Program) Start(ctx context.Context) error {
-	p.command = exec.Command(p.binary,
-		"--kubeconfig", p.kubeconfig, "--health-addr", p.health, "--diagnostics-address", "0", "-v", "4")
+	p.command = exec.Command(p.binary, append([]string{
+		"--kubeconfig", p.kubeconfig, "--health-addr", p.health, "--diagnostics-address", "0", "-v", "4",
+	}, p.flags...)...)
 	p.command.Stdout, p.command.Stderr = p.log, p.log
 	p.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := p.command.Start(); err != nil {

@@ -11,8 +11,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -163,11 +166,44 @@ func (w *World) startPrograms(ctx context.Context) error {
 			return err
 		}
 		w.Programs[c.program] = p
+	}
+	webhook, err := w.prepareWebhook(w.Programs["scheduler"])
+	if err != nil {
+		return err
+	}
+	for _, p := range w.Programs {
 		if err := p.Start(ctx); err != nil {
 			return err
 		}
 	}
-	return nil
+	return w.Client.Create(ctx, webhook)
+}
+
+// prepareWebhook has the scheduler serve its admission webhook, and returns what registers it.
+func (w *World) prepareWebhook(scheduler *Program) (*unstructured.Unstructured, error) {
+	address, err := freeAddress()
+	if err != nil {
+		return nil, err
+	}
+	_, text, _ := strings.Cut(address, ":")
+	port, err := strconv.Atoi(text)
+	if err != nil {
+		return nil, err
+	}
+	manifest, err := os.ReadFile(filepath.Join(w.root, "manifests", "scheduler-webhook", "webhook.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	objects, err := decode(manifest)
+	if err != nil {
+		return nil, err
+	}
+	certificate, err := w.ControlPlane.ServeWebhooks("scheduler-webhook", port, objects)
+	if err != nil {
+		return nil, err
+	}
+	scheduler.flags = []string{"--admission-webhook", "--webhook-port", text, "--webhook-cert-dir", certificate}
+	return objects[0], nil
 }
 
 // repository is the folder of go.mod, from here or from a folder below it.
